@@ -1,0 +1,18 @@
+# The libraries of docs/architecture.md, found by pkg-config.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.88)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis>=1.2)
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
+
+# Debian 12 calls it msgpack, Debian 13 msgpack-c.
+pkg_search_module(MSGPACK REQUIRED IMPORTED_TARGET msgpack-c msgpack)
+
+if(ATTACHD_SWITCH STREQUAL "boost")
+    # Only the two C entry points are used; the static archive needs no C++ runtime.
+    find_library(BOOST_CONTEXT libboost_context.a REQUIRED)
+endif()

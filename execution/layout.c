@@ -1,0 +1,1 @@
+#include "execution/layout.h"

@@ -1,0 +1,2 @@
+/* Child processes. */
+#include "runtime/process.h"
