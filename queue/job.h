@@ -1,0 +1,90 @@
+/* A job as it stands in the `job` field of a stream entry.
+ *
+ * Reading goes in two steps, since the capability error of the provider comes before
+ * anything that is wrong with the rest: job_read takes the envelope, job_read_arguments the
+ * remaining keys once the provider is known to be able. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/message.h"
+#include "runtime/arena.h"
+#include "runtime/attributes.h"
+#include "runtime/error.h"
+
+/* op, name on the wire, whether execution_id is required, default timeout_ms */
+#define JOB_OPS(X)                                                                         \
+    X(JOB_ATTACH, "attach", true, 30000)                                                   \
+    X(JOB_STATUS, "status", true, 30000)                                                   \
+    X(JOB_READ_OUTPUT, "read_output", true, 30000)                                         \
+    X(JOB_INFO, "info", false, 30000)
+
+enum job_op {
+#define JOB_OP_ENUM(op, name, needs_execution, timeout_ms) op,
+    JOB_OPS(JOB_OP_ENUM)
+#undef JOB_OP_ENUM
+};
+
+enum { JOB_VERSION = 1, JOB_ID_MAX = 128, JOB_MAX_SANDBOX_KEYS = 32 };
+enum { JOB_READ_MAX_BYTES = 16 * 1024 * 1024 };
+
+struct job_sandbox_key {
+    const char *name;
+    const char *value; /* texts as they are; integers and booleans written out */
+};
+
+struct job_read_stream {
+    bool wanted;
+    uint64_t offset;
+    uint64_t max_bytes;
+};
+
+/* Texts live in the arena; NULL: absent. */
+struct job {
+    /* the envelope, by job_read */
+    const char *id;          /* set as soon as it could be read, also when job_read fails */
+    const char *reply_to;    /* likewise; only ever a name that is fit for a key */
+    const char *op_name;     /* likewise; as the job gave it, cut at 64 bytes */
+    const char *traceparent; /* likewise */
+    enum job_op op;
+    const char *provider;
+    const char *sandbox_id;
+    struct job_sandbox_key *sandbox_keys;
+    size_t sandbox_key_count;
+    int64_t deadline_unix_ms; /* 0: none */
+    uint64_t timeout_ms;
+    int max_attempts;          /* 1 to 50, default 8 */
+    const struct message *map; /* the whole tree, for job_read_arguments */
+
+    /* by job_read_arguments */
+    const char *execution_id;
+    const char *remote_dir;
+    double termination_grace_ms; /* default 5000; checked by execution/ */
+    bool wake;
+    struct job_read_stream read_stdout;
+    struct job_read_stream read_stderr;
+};
+
+const char *job_op_name(enum job_op op);
+bool job_op_from_name(const char *name, enum job_op *ret_op);
+bool job_op_needs_execution(enum job_op op);
+
+/* [A-Za-z0-9][A-Za-z0-9._:-]{0,127}: what queues, job ids and reply streams may be called.
+ */
+bool job_is_name(const char *text, size_t bytes);
+
+/* Reads the envelope. The body must outlive the job.
+ *
+ * On failure ret_job is filled as far as it could be read: where ret_job->id is set the
+ * error can be replied, else the entry can only be a dead letter. Order of the checks:
+ * well-formed MessagePack, a map, no key twice, v, id, reply_to, op, sandbox, the rest.
+ * Errors: malformed_job (no map, bad bytes, keys twice, no id), unsupported_version,
+ * unknown_operation, invalid_argument; `field` names the key. */
+NODISCARD int job_read(const void *body, size_t bytes, struct arena *arena,
+                       struct job *ret_job, struct error *err);
+
+/* Reads the keys that belong to the operation; the values' types and ranges, not what they
+ * mean (execution/ checks that). invalid_argument with `field`. */
+NODISCARD int job_read_arguments(struct job *job, struct arena *arena, struct error *err);
