@@ -142,6 +142,9 @@ struct provider {
     const char *const
         *descriptor_keys; /* NULL-ended: keys a job may set beside id; may be NULL */
 
+    /* Checks the settings of a profile when the configuration is read; -1 with
+     * ERROR_CONFIGURATION. NULL: nothing is needed and nothing is taken. */
+    int (*check_profile)(const struct profile *profile, struct error *err);
     /* Checks the descriptor and makes a handle; no I/O. The handle lives in the arena and
      * begins with struct sandbox, whose members the dispatcher fills after open returns. */
     int (*open)(const struct descriptor *descriptor, const struct profile *profile,

@@ -139,6 +139,11 @@ struct task_context *task_context(struct task *task)
     return &task->context;
 }
 
+const struct task_context *task_context_of(const struct task *task)
+{
+    return &task->context;
+}
+
 const char *task_step(const struct task *task)
 {
     return task->step;

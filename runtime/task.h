@@ -41,6 +41,7 @@ struct task *task_self(void);
 struct loop *task_loop(const struct task *task);
 uint64_t task_id(const struct task *task);
 struct task_context *task_context(struct task *task);
+const struct task_context *task_context_of(const struct task *task);
 const char *task_step(const struct task *task);
 const char *task_name(const struct task *task);
 uint64_t task_started_at_ms(const struct task *task);

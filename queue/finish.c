@@ -1,0 +1,152 @@
+/* The finish and dead-letter scripts, sent until they are answered. Sending again is safe:
+ * the script knows its own earlier work by the mark in the outcome record. */
+#include "queue/finish.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "queue/refusal.h"
+#include "queue/script.h"
+#include "runtime/task.h"
+
+enum { CALL_ARENA_BYTES = 64 * 1024, PAUSE_MS = 200 };
+
+static int64_t unix_ms(void)
+{
+    struct timeval now;
+    (void)gettimeofday(&now, NULL);
+    return (int64_t)now.tv_sec * 1000 + now.tv_usec / 1000;
+}
+
+/* Whether to send again after an answer that settles nothing; waits a little first. 0:
+ * again. */
+SUSPENDS static int pause_or_give_up(const redisReply *reply, const char *what,
+                                     struct error *err)
+{
+    if (!refusal_passes(refusal_of(reply)))
+        return refusal_set_error(reply, what, err);
+    int result = task_sleep(PAUSE_MS);
+    return result ? error_set_wait(err, result, what) : 0;
+}
+
+SUSPENDS static int run_until_answered(struct queue *queue, const struct lease *lease,
+                                       enum script script, struct call *call,
+                                       const char *what, enum finish *ret_finish,
+                                       struct error *err)
+{
+    while (lease_is_live(lease, queue->options.lease_ms, lease_clock_ms())) {
+        redis_reply_scoped redisReply *reply = NULL;
+        struct call again = *call; /* script_run may turn the head into EVAL */
+        int result = connection_wait_up(queue->commands);
+        if (result)
+            return queue_set_error(result, what, err);
+        result = script_run(queue->commands, script, &again, &reply);
+        if (result == -ECONNRESET || result == -ENOTCONN)
+            continue;
+        if (result)
+            return queue_set_error(result, what, err);
+        if (reply->type == REDIS_REPLY_INTEGER) {
+            *ret_finish = reply->integer ? FINISH_DONE : FINISH_FENCED;
+            return 0;
+        }
+        enum refusal refusal = refusal_of(reply);
+        if (refusal == REFUSAL_WRONG_TYPE || refusal == REFUSAL_NO_GROUP) {
+            *ret_finish = refusal == REFUSAL_NO_GROUP ? FINISH_FENCED : FINISH_UNANSWERABLE;
+            return 0;
+        }
+        if (pause_or_give_up(reply, what, err) != 0)
+            return -1;
+    }
+    *ret_finish = FINISH_FENCED;
+    return 0;
+}
+
+/* group, consumer, entry, token: what every fence looks at. */
+static void add_fence(struct call *call, const struct queue *queue,
+                      const struct lease *lease)
+{
+    call_add_text(call, KEYS_GROUP);
+    call_add_text(call, queue->consumer);
+    call_add_text(call, lease->entry);
+    call_add_int(call, lease->token);
+}
+
+int finish_with_reply(struct queue *queue, const struct lease *lease,
+                      const struct finish_reply *reply, enum finish *ret_finish,
+                      struct error *err)
+{
+    arena_scoped struct arena *arena = arena_new(CALL_ARENA_BYTES);
+    char reply_key[KEY_MAX];
+    char done_key[KEY_MAX];
+    struct call call;
+    if (!arena)
+        return error_set_memory(err, "a reply");
+    keys_reply(&queue->keys, reply->reply_to, reply_key);
+    keys_done(&queue->keys, reply->job_id, done_key);
+    script_begin(&call, SCRIPT_FINISH, 3, arena);
+    call_add_text(&call, queue->keys.jobs);
+    call_add_text(&call, reply_key);
+    call_add_text(&call, done_key);
+    add_fence(&call, queue, lease);
+    call_add_int(&call, queue->options.reply_maxlen);
+    call_add_int(&call, (int64_t)queue->options.record_ttl_ms);
+    call_add_text(&call, reply->job_id);
+    call_add_text(&call, reply->ok ? "1" : "0");
+    call_add(&call, reply->data, reply->size);
+    return run_until_answered(queue, lease, SCRIPT_FINISH, &call, "answer a job",
+                              ret_finish, err);
+}
+
+static void add_pair(struct call *call, const char *name, const char *value)
+{
+    call_add_text(call, name);
+    call_add_text(call, value);
+}
+
+static void add_letter_fields(struct call *call, const struct queue *queue,
+                              const struct lease *lease, const struct finish_letter *letter)
+{
+    if (letter->job_id)
+        add_pair(call, "id", letter->job_id);
+    add_pair(call, "reason", letter->reason);
+    add_pair(call, "error", letter->error);
+    call_add_text(call, "attempt");
+    call_add_int(call, letter->attempt);
+    call_add_text(call, "deliveries");
+    call_add_int(call, lease->token);
+    add_pair(call, "owner", queue->consumer);
+    add_pair(call, "entry", lease->entry);
+    call_add_text(call, "dead_ms");
+    call_add_int(call, unix_ms());
+}
+
+int finish_with_letter(struct queue *queue, const struct lease *lease,
+                       const struct finish_letter *letter, enum finish *ret_finish,
+                       struct error *err)
+{
+    arena_scoped struct arena *arena = arena_new(CALL_ARENA_BYTES);
+    const struct finish_reply *reply = letter->reply;
+    char reply_key[KEY_MAX];
+    char done_key[KEY_MAX];
+    struct call call;
+    if (!arena)
+        return error_set_memory(err, "a dead letter");
+    keys_reply(&queue->keys, reply ? reply->reply_to : NULL, reply_key);
+    /* Without a job id there is no record; the key is named all the same and left alone. */
+    keys_done(&queue->keys, letter->job_id ? letter->job_id : "-", done_key);
+    script_begin(&call, SCRIPT_DEAD_LETTER, 4, arena);
+    call_add_text(&call, queue->keys.jobs);
+    call_add_text(&call, queue->keys.dead);
+    call_add_text(&call, reply_key);
+    call_add_text(&call, done_key);
+    add_fence(&call, queue, lease);
+    call_add_int(&call, queue->options.dead_maxlen);
+    call_add_int(&call, queue->options.reply_maxlen);
+    call_add_int(&call, (int64_t)queue->options.record_ttl_ms);
+    call_add_text(&call, letter->job_id ? letter->job_id : "");
+    call_add(&call, reply ? reply->data : "", reply ? reply->size : 0);
+    add_letter_fields(&call, queue, lease, letter);
+    return run_until_answered(queue, lease, SCRIPT_DEAD_LETTER, &call,
+                              "write a dead letter", ret_finish, err);
+}

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+-- Hands entries back that the caller holds and has not begun: each is added anew, so that a
+-- reader that waits gets it at once.
+-- KEYS: jobs    ARGV: group, consumer, then entry and token, in pairs
+-- How many were handed back.
+local released = 0
+for i = 3, #ARGV, 2 do
+  local entry = ARGV[i]
+  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], entry, entry, 1, ARGV[2])
+  if #pending == 1 and tostring(pending[1][4]) == ARGV[i + 1] then
+    local found = redis.call('XRANGE', KEYS[1], entry, entry)
+    if found[1] then
+      local again = { 'XADD', KEYS[1], '*' }
+      local has_origin, has_time = false, false
+      for j = 1, #found[1][2], 2 do
+        local name = found[1][2][j]
+        has_origin = has_origin or name == 'origin'
+        has_time = has_time or name == 'enqueued_ms'
+        again[#again + 1] = name
+        again[#again + 1] = found[1][2][j + 1]
+      end
+      if not has_origin then
+        again[#again + 1] = 'origin'
+        again[#again + 1] = entry
+      end
+      if not has_time then
+        again[#again + 1] = 'enqueued_ms'
+        again[#again + 1] = string.match(entry, '^%d+')
+      end
+      redis.call(unpack(again))
+    end
+    redis.call('XACK', KEYS[1], ARGV[1], entry)
+    redis.call('XDEL', KEYS[1], entry)
+    released = released + 1
+  end
+end
+return released

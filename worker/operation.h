@@ -1,0 +1,29 @@
+/* The table of operations: what a job's `op` does, and how its result is written. */
+#pragma once
+
+#include <msgpack.h>
+
+#include "providers/provider.h"
+#include "queue/job.h"
+#include "runtime/arena.h"
+#include "runtime/attributes.h"
+#include "runtime/error.h"
+
+struct operation_result {
+    void (*write)(msgpack_packer *packer, const void *arg); /* packs exactly one value */
+    const void *arg;                                        /* in the job's arena */
+};
+
+/* Whether the operation needs a sandbox that executes commands; checked before anything
+ * else that is particular to it. */
+bool operation_needs_exec(enum job_op op);
+
+/* Runs the job's operation in the sandbox. Results live in the arena. */
+SUSPENDS NODISCARD int operation_run(const struct job *job, struct sandbox *sandbox,
+                                     struct arena *arena,
+                                     struct operation_result *ret_result,
+                                     struct error *err);
+
+/* The names of what the sandbox can do, NULL-ended, in the arena; NULL: out of memory. */
+const char *const *operation_capabilities(const struct sandbox *sandbox,
+                                          struct arena *arena);

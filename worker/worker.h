@@ -1,0 +1,49 @@
+/* A worker: takes jobs off the queue, runs each in a slot, keeps the leases, drains. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/queue.h"
+#include "runtime/attributes.h"
+#include "runtime/event.h"
+#include "worker/config.h"
+#include "worker/slot.h"
+
+struct loop;
+struct signals;
+
+struct worker {
+    struct loop *loop;
+    const struct config *config;
+    struct queue *queue;
+    struct slot *held; /* first of a list, the newest first */
+    struct slot *free;
+    size_t held_count;
+    size_t slot_count;    /* made so far, free or held */
+    bool stopping;        /* SIGTERM: no new jobs */
+    bool abandoning;      /* the drain time is over: running jobs are handed back */
+    bool drained;         /* no job is held any more, and none will be */
+    struct event changed; /* a slot became free, a task ended, or stopping began */
+    struct event stopped;
+    struct event all_drained;
+    struct task *reader;
+    struct signals *signals;
+    size_t helper_count;    /* reader, renewer and reaper tasks that still run */
+    char redis_trouble[96]; /* why Redis cannot be reached, as logged last */
+    uint64_t answered_count;
+    uint64_t dead_count;
+    uint64_t fenced_count;
+    uint64_t recovered_count;
+};
+
+/* Runs the worker until worker_stop. 0, or -1 with err where it could not even begin. */
+NODISCARD int worker_run(struct worker *worker, const struct config *config,
+                         struct error *err);
+
+/* Begins the drain. From the loop's thread; safe in a callback. */
+void worker_stop(struct worker *worker);
+
+/* Logs every task with job, operation, step and age. */
+void worker_list_tasks(struct worker *worker);
