@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <hiredis/async.h>
@@ -24,6 +23,7 @@
 #include "runtime/deadline.h"
 #include "runtime/event.h"
 #include "runtime/loop.h"
+#include "runtime/random.h"
 #include "runtime/task.h"
 
 enum { DEFAULT_TIMEOUT_MS = 5000, BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 2000 };
@@ -471,13 +471,6 @@ SUSPENDS static int connect_once(struct connection *connection)
     return shake_hands(connection, arena);
 }
 
-static uint64_t jittered(uint64_t most_ms)
-{
-    uint32_t random = 0;
-    (void)getrandom(&random, sizeof(random), 0);
-    return most_ms / 2 + random % (most_ms / 2 + 1);
-}
-
 /* The connection's task: connect, wait for the end, back off, again. */
 static void keep_up(void *arg)
 {
@@ -504,7 +497,7 @@ static void keep_up(void *arg)
             connection_break(connection,
                              connection->why[0] ? connection->why : "handshake");
         }
-        if (task_sleep(jittered(backoff_ms)) != 0)
+        if (task_sleep(random_spread_ms(backoff_ms)) != 0)
             break;
         backoff_ms = backoff_ms * 2 > BACKOFF_MOST_MS ? BACKOFF_MOST_MS : backoff_ms * 2;
     }

@@ -4,20 +4,13 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/time.h>
 
 #include "queue/refusal.h"
 #include "queue/script.h"
+#include "runtime/clock.h"
 #include "runtime/task.h"
 
 enum { CALL_ARENA_BYTES = 64 * 1024, PAUSE_MS = 200 };
-
-static int64_t unix_ms(void)
-{
-    struct timeval now;
-    (void)gettimeofday(&now, NULL);
-    return (int64_t)now.tv_sec * 1000 + now.tv_usec / 1000;
-}
 
 /* Whether to send again after an answer that settles nothing; waits a little first. 0:
  * again. */
@@ -35,7 +28,7 @@ SUSPENDS static int run_until_answered(struct queue *queue, const struct lease *
                                        const char *what, enum finish *ret_finish,
                                        struct error *err)
 {
-    while (lease_is_live(lease, queue->options.lease_ms, lease_clock_ms())) {
+    while (lease_is_live(lease, queue->options.lease_ms, clock_boot_ms())) {
         redis_reply_scoped redisReply *reply = NULL;
         struct call again = *call; /* script_run may turn the head into EVAL */
         int result = connection_wait_up(queue->commands);
@@ -118,7 +111,7 @@ static void add_letter_fields(struct call *call, const struct queue *queue,
     add_pair(call, "owner", queue->consumer);
     add_pair(call, "entry", lease->entry);
     call_add_text(call, "dead_ms");
-    call_add_int(call, unix_ms());
+    call_add_int(call, clock_unix_ms());
 }
 
 int finish_with_letter(struct queue *queue, const struct lease *lease,

@@ -1,19 +1,11 @@
 /* Renewing and handing back, in calls of at most 500 entries. */
 #include "queue/lease.h"
 
-#include <time.h>
-
 #include "queue/refusal.h"
 #include "queue/script.h"
+#include "runtime/clock.h"
 
 enum { PER_CALL = 500, CALL_ARENA_BYTES = 256 * 1024 };
-
-uint64_t lease_clock_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms)
 {
@@ -46,7 +38,7 @@ SUSPENDS static int renew_some(struct queue *queue, struct lease *const *leases,
     arena_scoped struct arena *arena = arena_new(CALL_ARENA_BYTES);
     redis_reply_scoped redisReply *reply = NULL;
     struct call call;
-    uint64_t asked_at_ms = lease_clock_ms();
+    uint64_t asked_at_ms = clock_boot_ms();
     if (!arena)
         return error_set_memory(err, "renewing leases");
     begin(&call, SCRIPT_RENEW, queue, leases, count, arena);

@@ -13,12 +13,9 @@
 struct lease {
     char entry[DELIVERY_ENTRY_MAX];
     int64_t token;
-    uint64_t renewed_at_ms; /* lease_clock_ms() when Redis last confirmed it, or gave it */
+    uint64_t renewed_at_ms; /* clock_boot_ms() when Redis last confirmed it, or gave it */
     bool lost;              /* Redis said that it is somebody else's now, or nobody's */
 };
-
-/* Milliseconds that go on while the machine is suspended. */
-uint64_t lease_clock_ms(void);
 
 /* Whether it may still be answered: not lost, and confirmed less than lease_ms minus a
  * tenth ago. A worker that was stopped, or cut off, for longer must let go by itself. */

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "queue/refusal.h"
 #include "queue/script.h"
+#include "runtime/random.h"
 
 enum { CALL_ARENA_BYTES = 64 * 1024 };
 
@@ -24,7 +24,7 @@ static void make_consumer_name(char *text, size_t size)
         if (*c <= ' ' || *c >= 0x7f)
             *c = '-';
     }
-    (void)getrandom(random, sizeof(random), 0);
+    random_bytes(random, sizeof(random));
     int length = snprintf(text, size, "%s:%ld:", host, (long)getpid());
     for (size_t i = 0; i < sizeof(random); i++)
         length += snprintf(text + length, size - (size_t)length, "%02x", random[i]);

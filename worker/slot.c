@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 
 #include "providers/provider.h"
+#include "runtime/clock.h"
 #include "runtime/deadline.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
@@ -36,13 +36,6 @@ void slot_set_state(struct slot *slot, enum slot_state state)
               LOG_TEXT("from", state_names[slot->state]),
               LOG_TEXT("to", state_names[state]));
     slot->state = state;
-}
-
-static int64_t unix_ms(void)
-{
-    struct timeval now;
-    (void)gettimeofday(&now, NULL);
-    return (int64_t)now.tv_sec * 1000 + now.tv_usec / 1000;
 }
 
 /* ---- slots -----------------------------------------------------------------------------
@@ -115,7 +108,7 @@ SUSPENDS static int run_in_time(struct slot *slot, struct sandbox *sandbox,
 {
     bool by_deadline = false;
     struct deadline deadline;
-    uint64_t time_ms = time_for(&slot->job, unix_ms(), &by_deadline);
+    uint64_t time_ms = time_for(&slot->job, clock_unix_ms(), &by_deadline);
     if (time_ms == 0)
         return error_set(err, ERROR_DEADLINE_EXCEEDED, "the job's deadline had passed");
     deadline_enter(&deadline, time_ms);
@@ -204,7 +197,7 @@ static void run_job(void *arg)
     slot_set_state(slot, SLOT_RUNNING);
     slot->task = task_self();
     slot->began_at_ms = loop_now_ms(slot->worker->loop);
-    slot->began_unix_ms = unix_ms();
+    slot->began_unix_ms = clock_unix_ms();
     int failed = work_on(slot, &sandbox, &result, &err);
     if (slot->lease.lost)
         log_warn("lease lost, the outcome is dropped",
@@ -228,7 +221,7 @@ void slot_begin(struct worker *worker, const struct delivery *delivery)
     if (!slot->arena || delivery_copy(delivery, slot->arena, &slot->delivery) != 0)
         goto no_memory;
     slot->lease =
-        (struct lease){.token = delivery->token, .renewed_at_ms = lease_clock_ms()};
+        (struct lease){.token = delivery->token, .renewed_at_ms = clock_boot_ms()};
     memcpy(slot->lease.entry, delivery->entry, sizeof(slot->lease.entry));
     slot_set_state(slot, SLOT_HELD);
     if (task_start(worker->loop, "job", run_job, slot) == 0)

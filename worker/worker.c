@@ -7,25 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "queue/lease.h"
 #include "queue/reader.h"
 #include "queue/reaper.h"
+#include "runtime/clock.h"
 #include "runtime/deadline.h"
 #include "runtime/log.h"
 #include "runtime/loop.h"
+#include "runtime/random.h"
 #include "worker/signals.h"
 
 enum { READ_AT_ONCE = 16, READ_BLOCK_MS = 2000, REAP_AT_ONCE = 16, TROUBLE_PAUSE_MS = 200 };
-
-/* Spreads workers that started together. */
-static uint64_t jittered(uint64_t ms)
-{
-    uint32_t random = 0;
-    (void)getrandom(&random, sizeof(random), 0);
-    return ms - ms / 4 + random % (ms / 2 + 1);
-}
 
 /* ---- reading, renewing, reaping --------------------------------------------------------
  */
@@ -88,7 +81,7 @@ static void read_jobs(void *arg)
         if (worker->stopping)
             break;
         log_warn("reading failed", LOG_TEXT("error", err.message));
-        if (task_sleep(jittered(TROUBLE_PAUSE_MS)) != 0)
+        if (task_sleep(random_spread_ms(TROUBLE_PAUSE_MS)) != 0)
             break;
     }
     worker->reader = NULL;
@@ -99,7 +92,7 @@ static void read_jobs(void *arg)
 /* A job whose lease is gone must not go on: somebody else has it. */
 static void let_go(struct worker *worker)
 {
-    uint64_t now_ms = lease_clock_ms();
+    uint64_t now_ms = clock_boot_ms();
     for (struct slot *slot = worker->held; slot; slot = slot->next) {
         if (lease_is_live(&slot->lease, (uint64_t)worker->config->lease_ms, now_ms))
             continue;
@@ -172,7 +165,7 @@ static void reap_jobs(void *arg)
     uint64_t every_ms = (uint64_t)worker->config->lease_ms / 2;
     while (!worker->stopping &&
            pause_unless(&worker->stopped, "the next look for lost leases",
-                        jittered(every_ms))) {
+                        random_spread_ms(every_ms))) {
         batch_scoped struct batch batch = {0};
         struct error err = {0};
         size_t free_slots = (size_t)worker->config->slots - worker->held_count;
@@ -217,7 +210,7 @@ SUSPENDS static int join(struct worker *worker)
             return 0;
         if (err.code)
             log_warn("joining the queue failed", LOG_TEXT("error", err.message));
-        (void)pause_unless(&worker->stopped, "Redis", jittered(TROUBLE_PAUSE_MS));
+        (void)pause_unless(&worker->stopped, "Redis", random_spread_ms(TROUBLE_PAUSE_MS));
     }
     return -1;
 }

@@ -1,0 +1,24 @@
+/* getrandom, in full. */
+#include "runtime/random.h"
+
+#include <sys/random.h>
+#include <sys/types.h>
+
+void random_bytes(void *data, size_t bytes)
+{
+    unsigned char *rest = data;
+    while (bytes > 0) {
+        ssize_t got = getrandom(rest, bytes, 0);
+        if (got < 0)
+            continue; /* EINTR: nothing else is possible without GRND_NONBLOCK */
+        rest += got;
+        bytes -= (size_t)got;
+    }
+}
+
+uint64_t random_spread_ms(uint64_t ms)
+{
+    uint32_t random = 0;
+    random_bytes(&random, sizeof(random));
+    return ms - ms / 4 + random % (ms / 2 + 1);
+}
