@@ -1,8 +1,8 @@
 /* Checked reading and plain writing of MessagePack.
  *
  * What arrives is foreign: it is checked once, before anything is allocated for it, for
- * size, depth, number of elements and counts that the bytes left cannot hold; msgpack-c
- * only ever sees what passed. Then it is a tree of struct message values. */
+ * size, depth, number of elements and counts that the bytes left cannot hold. Then it is a
+ * tree of struct message values. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 
 enum {
     MESSAGE_MAX_BYTES = 24 * 1024 * 1024,
-    MESSAGE_MAX_DEPTH = 16,
-    MESSAGE_MAX_ELEMENTS = 65536,
+    MESSAGE_MAX_DEPTH = 16,       /* arrays and maps inside one another */
+    MESSAGE_MAX_ELEMENTS = 65536, /* array items, map keys and map values, all together */
 };
 
 enum message_type {
@@ -60,15 +60,28 @@ struct message_pair {
 };
 
 /* Reads exactly one value that fills the whole body. The tree lives in the arena and points
- * into the body. malformed_job, not retryable, with a message that says what is wrong and
- * where; running out of memory is internal instead. */
+ * into the body. In no map does a text key stand twice (str and bin are the same key); keys
+ * of other types are left for the user of the map to judge. malformed_job, not retryable,
+ * with a message that says what is wrong and where; running out of memory is internal
+ * instead. */
 NODISCARD int message_read(const void *body, size_t bytes, struct arena *arena,
                            struct message *ret_message, struct error *err);
+
+/* The same with another limit than MESSAGE_MAX_BYTES. */
+NODISCARD int message_read_within(const void *body, size_t bytes, size_t max_bytes,
+                                  struct arena *arena, struct message *ret_message,
+                                  struct error *err);
 
 /* The value under a text key of a map; NULL where it is absent or `map` is no map. */
 const struct message *message_find(const struct message *map, const char *key);
 
+/* Whether the value is exactly this text. */
+bool message_is_text(const struct message *value, const char *text);
+
 bool message_is_utf8(const char *data, size_t bytes);
+
+/* The length of the well-formed UTF-8 sequence that data begins with, 1 to 4; 0: none. */
+size_t message_utf8_step(const char *data, size_t bytes);
 
 /* A text as a NUL-terminated copy in the arena. -1 with invalid_argument on `field` where
  * the value is no text, not UTF-8, holds a NUL, or is longer than max_bytes. */
@@ -79,7 +92,8 @@ NODISCARD int message_text(const struct message *value, const char *field, size_
 NODISCARD int message_integer(const struct message *value, const char *field, int64_t least,
                               int64_t most, int64_t *ret_integer, struct error *err);
 
-/* Any finite or infinite number (int or float). */
+/* Any number, int or float; NaN and the infinities too, so ranges are to be written as what
+ * is allowed. */
 NODISCARD int message_number(const struct message *value, const char *field,
                              double *ret_number, struct error *err);
 NODISCARD int message_boolean(const struct message *value, const char *field,
