@@ -35,10 +35,12 @@ struct job_sandbox_key {
     const char *value; /* texts as they are; integers and booleans written out */
 };
 
+/* For attach a stream is wanted when its key stands in `read`; read_output wants the one.
+ */
 struct job_read_stream {
     bool wanted;
-    uint64_t offset;
-    uint64_t max_bytes;
+    uint64_t offset;    /* at most INT64_MAX */
+    uint64_t max_bytes; /* 1 to JOB_READ_MAX_BYTES, for each stream */
 };
 
 /* Texts live in the arena; NULL: absent. */
@@ -61,7 +63,7 @@ struct job {
     /* by job_read_arguments */
     const char *execution_id;
     const char *remote_dir;
-    double termination_grace_ms; /* default 5000; checked by execution/ */
+    double termination_grace_ms; /* default 5000; finite and above zero */
     bool wake;
     struct job_read_stream read_stdout;
     struct job_read_stream read_stderr;
@@ -75,16 +77,20 @@ bool job_op_needs_execution(enum job_op op);
  */
 bool job_is_name(const char *text, size_t bytes);
 
-/* Reads the envelope. The body must outlive the job.
+/* Reads the envelope. The body must outlive the job. A key whose value is nil counts as
+ * left out, here and in job_read_arguments.
  *
  * On failure ret_job is filled as far as it could be read: where ret_job->id is set the
  * error can be replied, else the entry can only be a dead letter. Order of the checks:
  * well-formed MessagePack, a map, no key twice, v, id, reply_to, op, sandbox, the rest.
- * Errors: malformed_job (no map, bad bytes, keys twice, no id), unsupported_version,
- * unknown_operation, invalid_argument; `field` names the key. */
+ * Errors: malformed_job (no map, bad bytes, keys twice, no id or one that is no name),
+ * unsupported_version, unknown_operation, invalid_argument; `field` names the key by its
+ * path (sandbox.id). internal where memory ran out: then the id may be missing although the
+ * job has one. */
 NODISCARD int job_read(const void *body, size_t bytes, struct arena *arena,
                        struct job *ret_job, struct error *err);
 
-/* Reads the keys that belong to the operation; the values' types and ranges, not what they
- * mean (execution/ checks that). invalid_argument with `field`. */
+/* Reads the keys that belong to the operation: the values' types and ranges, not what they
+ * mean (execution/ checks that). An execution_id or remote_dir that is missing stays NULL.
+ * On failure the job is as it was: invalid_argument with `field`, or internal. */
 NODISCARD int job_read_arguments(struct job *job, struct arena *arena, struct error *err);

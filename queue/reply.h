@@ -12,6 +12,11 @@
 #include "runtime/attributes.h"
 #include "runtime/error.h"
 
+enum {
+    REPLY_VERSION = 1,
+    REPLY_MAX_BYTES = 40 * 1024 * 1024, /* both streams at their most, and room to spare */
+};
+
 /* What is said of the job whatever its outcome. */
 struct reply_envelope {
     const char *id;    /* job id */
@@ -22,13 +27,15 @@ struct reply_envelope {
     const char *provider;    /* for errors; NULL: not known */
     int attempt;
     int64_t deliveries;
-    int64_t queued_ms; /* from enqueueing to the start of this attempt; -1: not known */
+    int64_t queued_ms; /* from enqueueing to the start of this attempt; -1: nil */
     int64_t run_ms;
     uint32_t execs; /* commands sent into the sandbox */
 };
 
 /* Writes {v, id, entry, op, ok: true, result: ..., attempt, ...}: `write_result` packs
- * exactly one value. The bytes live in the arena. -1: out of memory. */
+ * exactly one value. It is called twice, to measure and to write, and must pack the same
+ * both times. The bytes live in the arena. -1: out of memory, or more than REPLY_MAX_BYTES.
+ */
 NODISCARD int reply_write_result(const struct reply_envelope *envelope,
                                  void (*write_result)(msgpack_packer *packer,
                                                       const void *arg),
@@ -43,7 +50,7 @@ NODISCARD int reply_write_error(const struct reply_envelope *envelope,
                                 size_t *ret_size);
 
 /* Packing helpers for write_result functions. Text is written as str, and where it is not
- * UTF-8 each bad byte is replaced by U+FFFD; NULL is nil. */
+ * UTF-8 each bad byte is replaced by U+FFFD; NULL is nil. Keys are written as they are. */
 void reply_pack_text(msgpack_packer *packer, const char *text);
 void reply_pack_key_text(msgpack_packer *packer, const char *key, const char *text);
 void reply_pack_key_int(msgpack_packer *packer, const char *key, int64_t value);
@@ -51,7 +58,8 @@ void reply_pack_key_bool(msgpack_packer *packer, const char *key, bool value);
 void reply_pack_key_bin(msgpack_packer *packer, const char *key, const void *data,
                         size_t size);
 
-/* A reply as a caller reads it. Texts live in the arena; NULL: absent. */
+/* A reply as a caller reads it. Texts live in the arena; NULL: absent. The messages point
+ * into the body. */
 struct reply {
     const char *id;
     const char *op;
@@ -61,5 +69,6 @@ struct reply {
     const struct message *map;    /* all of it */
 };
 
+/* malformed_job where the bytes are no reply, internal where memory ran out. */
 NODISCARD int reply_read(const void *body, size_t bytes, struct arena *arena,
                          struct reply *ret_reply, struct error *err);
