@@ -12,7 +12,6 @@
 #include "queue/message.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -468,12 +467,15 @@ static bool integer_of(const struct message *value, int64_t *ret_integer)
         *ret_integer = value->integer;
         return true;
     }
-    if (value->type != MESSAGE_FLOAT || !isfinite(value->number))
+    if (value->type != MESSAGE_FLOAT)
         return false;
-    if (fabs(value->number) > (double)exact_double_limit ||
-        trunc(value->number) != value->number)
+    double limit = (double)exact_double_limit;
+    if (!(value->number >= -limit && value->number <= limit))
         return false;
-    *ret_integer = (int64_t)value->number;
+    int64_t integer = (int64_t)value->number;
+    if ((double)integer != value->number)
+        return false;
+    *ret_integer = integer;
     return true;
 }
 
