@@ -61,6 +61,7 @@ struct connection {
     struct command *last;
     uv_timer_t *watchdog;
     uint64_t watchdog_due_ms;
+    const struct command *suspect; /* was late at the last look; only ever compared */
     int64_t client_id;
     char why[160]; /* why it went down last */
     char ip[64];   /* what the host resolved to */
@@ -120,10 +121,15 @@ static void on_watchdog(uv_timer_t *timer)
     struct connection *connection = timer->data;
     if (!connection->first)
         return;
-    if (connection->first->due_at_ms <= loop_now_ms(connection->loop))
-        connection_break(connection, "a command got no answer in time");
-    else
+    if (connection->first->due_at_ms > loop_now_ms(connection->loop)) {
         arm_watchdog(connection);
+    } else if (connection->suspect == connection->first) {
+        connection_break(connection, "a command got no answer in time");
+    } else {
+        /* If this process stood still, the answer may lie in the socket: one more turn. */
+        connection->suspect = connection->first;
+        (void)uv_timer_start(timer, on_watchdog, 1, 0);
+    }
 }
 
 static void command_done(struct command *command, redisReply *reply)
@@ -148,6 +154,7 @@ static void on_reply(redisAsyncContext *context, void *answer, void *privdata)
     (void)context;
     assert(connection->first == command);
     connection->first = command->next;
+    connection->suspect = NULL;
     if (!connection->first)
         connection->last = NULL;
     arm_watchdog(connection);
