@@ -11,6 +11,12 @@ pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 
 # Debian 12 calls it msgpack, Debian 13 msgpack-c.
 pkg_search_module(MSGPACK REQUIRED IMPORTED_TARGET msgpack-c msgpack)
+# Debian 13's file names its directories relative to nothing ("include"): the headers are where
+# the compiler looks anyway, and CMake refuses a path that does not exist.
+set(MSGPACK_DIRECTORIES ${MSGPACK_INCLUDE_DIRS})
+list(FILTER MSGPACK_DIRECTORIES INCLUDE REGEX "^/")
+set_target_properties(PkgConfig::MSGPACK PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${MSGPACK_DIRECTORIES}")
 
 if(ATTACHD_SWITCH STREQUAL "boost")
     # Only the two C entry points are used; the static archive needs no C++ runtime.
