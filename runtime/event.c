@@ -2,6 +2,7 @@
  * way out. */
 #include "runtime/event.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 struct event_waiter {
@@ -26,6 +27,7 @@ static void append(void *arg)
 static void take_off(struct event_waiter *waiter)
 {
     struct event *event = waiter->event;
+    assert(event && "a waiter is taken off once");
     if (waiter->previous)
         waiter->previous->next = waiter->next;
     else

@@ -177,7 +177,10 @@ size_t task_count(const struct loop *loop)
 /* ---- the switch ------------------------------------------------------------------------
  */
 
-static void switch_begins(struct side *from, const struct side *to)
+/* Inlined always: TSan's switch changes the shadow stack at once, so a return from here would
+ * pop a frame of the other stack. */
+__attribute__((always_inline)) static inline void switch_begins(struct side *from,
+                                                                const struct side *to)
 {
 #ifdef WITH_ASAN
     __sanitizer_start_switch_fiber(&from->fake_stack, to->stack_bottom, to->stack_bytes);

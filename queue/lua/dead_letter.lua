@@ -7,10 +7,10 @@
 --
 -- Every field of the entry is carried over byte for byte; a field of the letter's own wins.
 local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2])
-local mark = ARGV[2] .. ':' .. ARGV[3] .. ':' .. ARGV[4]
+local mark = 'd:' .. ARGV[2] .. ':' .. ARGV[3] .. ':' .. ARGV[4] .. ':'
 if #pending ~= 1 or tostring(pending[1][4]) ~= ARGV[4] then
   local record = redis.call('GET', KEYS[4])
-  if record and string.sub(record, 3, 2 + #mark) == mark then return 2 end
+  if record and string.sub(record, 1, #mark) == mark then return 2 end
   return 0
 end
 -- Of the two writes that a key of a foreign type can refuse, the second is tried out first: a
@@ -39,6 +39,6 @@ redis.call(unpack(letter))
 redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
 redis.call('XDEL', KEYS[1], ARGV[3])
 if ARGV[8] ~= '' then
-  redis.call('SET', KEYS[4], 'd:' .. mark .. ':0', 'PX', ARGV[7])
+  redis.call('SET', KEYS[4], mark .. '0', 'PX', ARGV[7])
 end
 return 1
