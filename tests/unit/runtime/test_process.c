@@ -105,7 +105,7 @@ static void prepare(struct run *run, const char *script)
     run->argv[1] = "-c";
     run->argv[2] = script;
     run->request = (struct process_request){
-        .argv = run->argv, .env = path_only, .cwd_fd = -1, .output_limit_bytes = 64 * 1024};
+        .argv = run->argv, .env = path_only, .cwd_fd = -1, .output_limit_bytes = 65536};
     run->arena = arena_new(SIZE_MAX);
     assert_non_null(run->arena);
     run->result.exit_code = -77;
@@ -467,7 +467,7 @@ static void of_100_megabytes_the_last_one_is_kept_in_bounded_memory(void **state
     assert_int_equal(run.result.out.size, LIMIT);
     assert_int_equal(run.result.out.dropped_bytes, BYTES + 3 - LIMIT);
     assert_memory_equal(run.result.out.data + LIMIT - 6, "xxxEND", 7);
-    assert_true(peak_kib() - before_kib < 16 * 1024);
+    assert_true(peak_kib() - before_kib < 16384);
     run_done(&run);
 }
 

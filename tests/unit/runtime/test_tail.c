@@ -9,6 +9,7 @@
 #include "runtime/tail.h"
 
 /* The sanitizers end the program at an allocation that is too large, unless told not to. */
+/* NOLINTBEGIN(readability-identifier-naming): their names. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -19,6 +20,7 @@ const char *__tsan_default_options(void)
 {
     return "allocator_may_return_null=1";
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 enum { ALL_BYTES = 60000 };
 
@@ -77,7 +79,7 @@ static void memory_grows_with_what_is_kept_and_not_with_the_limit(void **state)
 {
     (void)state;
     struct tail tail;
-    tail_init(&tail, 64 * 1024 * 1024);
+    tail_init(&tail, (size_t)1 << 26);
     assert_int_equal(tail_append(&tail, "abc", 3), 0);
     assert_true(tail.capacity <= 256);
     tail_done(&tail);
