@@ -540,6 +540,7 @@ const struct provider provider_local = {
     .traits = TRAIT_BINARY_SAFE | TRAIT_NATIVE_CWD | TRAIT_NATIVE_ENV |
               TRAIT_SERVER_TIMEOUT | TRAIT_BACKGROUND | TRAIT_RUNS_ON_HOST,
     .limits = {.max_script_bytes = MAX_SCRIPT_BYTES, .max_file_bytes = MAX_FILE_BYTES},
+    .check_profile = check_settings,
     .open = local_open,
     .close = local_close,
     .probe = local_probe,
