@@ -247,11 +247,9 @@ static int compare_texts(const struct message *left, const struct message *right
     return memcmp(left->text.data, right->text.data, left->text.size);
 }
 
-static int compare_key_pointers(const void *left, const void *right)
+static int compare_keys(const void *left, const void *right)
 {
-    const struct message *const *left_key = left;
-    const struct message *const *right_key = right;
-    return compare_texts(*left_key, *right_key);
+    return compare_texts(left, right);
 }
 
 static int refuse_double_key(const struct walk *walk, const struct message *key)
@@ -270,18 +268,18 @@ static int refuse_double_key(const struct walk *walk, const struct message *key)
 /* For maps of any size: sorted, equal keys are neighbours. */
 static int check_many_keys(const struct walk *walk, const struct message *map)
 {
-    const struct message **keys = arena_calloc(walk->arena, map->map.count, sizeof(*keys));
+    struct message *keys = arena_calloc(walk->arena, map->map.count, sizeof(*keys));
     size_t count = 0;
     if (!keys)
         return error_set_memory(walk->err, "a map's keys");
     for (size_t i = 0; i < map->map.count; i++) {
         if (map->map.pairs[i].key.type == MESSAGE_TEXT)
-            keys[count++] = &map->map.pairs[i].key;
+            keys[count++] = map->map.pairs[i].key;
     }
-    qsort(keys, count, sizeof(*keys), compare_key_pointers);
+    qsort(keys, count, sizeof(*keys), compare_keys);
     for (size_t i = 1; i < count; i++) {
-        if (compare_texts(keys[i - 1], keys[i]) == 0)
-            return refuse_double_key(walk, keys[i]);
+        if (compare_texts(&keys[i - 1], &keys[i]) == 0)
+            return refuse_double_key(walk, &keys[i]);
     }
     return 0;
 }
@@ -336,7 +334,7 @@ static int walk_message(struct walk *walk, struct message *ret_message)
             depth--;
             continue;
         }
-        struct message value;
+        struct message value = {.type = MESSAGE_NIL};
         const struct message *place = top->next;
         if (take_value(walk, &value))
             return -1;
@@ -371,7 +369,7 @@ int message_read_within(const void *body, size_t bytes, size_t max_bytes,
         return error_set(err, ERROR_MALFORMED_JOB,
                          "%zu bytes follow after the end of the message at byte %zu",
                          bytes_left(&walk), position(&walk));
-    struct message message;
+    struct message message = {.type = MESSAGE_NIL};
     walk.slots = arena_alloc(arena, walk.elements * sizeof(struct message));
     if (!walk.slots)
         return error_set_memory(err, "a message");

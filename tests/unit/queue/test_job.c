@@ -1,4 +1,4 @@
-/* Reading jobs: a good job with one key changed at a time. Ids such as MP_06 in the names
+/* Reading jobs: a good job with one key changed at a time. Ids such as mp_06 in the names
  * stand for publicly reported failures of other decoders. */
 #include "support.h"
 
@@ -23,6 +23,7 @@ static const char good_traceparent[] =
 static int mallocs_until_failure = -1;
 static int mallocs_seen;
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker makes these names. */
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes)
@@ -32,6 +33,7 @@ void *__wrap_malloc(size_t bytes)
         return NULL;
     return __real_malloc(bytes);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 /* MessagePack in a short notation: 'text, "hex digits" as they are. */
 static void pack_raw(msgpack_sbuffer *out, const char *hex)
@@ -237,77 +239,78 @@ static void check_verdicts(const char *op, const struct verdict *verdicts, size_
 #define CHECK(op, verdicts)                                                                \
     check_verdicts(op, verdicts, sizeof(verdicts) / sizeof((verdicts)[0]))
 
+static const struct verdict envelope_verdicts[] = {
+    {"v", "01", ERROR_NONE, NULL},
+    {"v", "cb 3ff0000000000000", ERROR_NONE, NULL},
+    {"v", "c0", ERROR_NONE, NULL},
+    {"v", "02", ERROR_UNSUPPORTED_VERSION, NULL},
+    {"v", "00", ERROR_UNSUPPORTED_VERSION, NULL},
+    {"v", "ff", ERROR_UNSUPPORTED_VERSION, NULL},
+    {"v", "'1", ERROR_INVALID_ARGUMENT, NULL},
+    {"v", "cb 3ff8000000000000", ERROR_INVALID_ARGUMENT, NULL},
+    {"id", "'a", ERROR_NONE, NULL},
+    {"id", "c4 03 612d31", ERROR_NONE, NULL},
+    {"id", "", ERROR_MALFORMED_JOB, NULL},
+    {"id", "c0", ERROR_MALFORMED_JOB, NULL},
+    {"id", "'", ERROR_MALFORMED_JOB, NULL},
+    {"id", "'-a", ERROR_MALFORMED_JOB, NULL},
+    {"id", "'a b", ERROR_MALFORMED_JOB, NULL},
+    {"id", "a3 610062", ERROR_MALFORMED_JOB, NULL},
+    {"id", "a2 61e4", ERROR_MALFORMED_JOB, NULL},
+    {"id", "'{a}", ERROR_MALFORMED_JOB, NULL},
+    {"op", "'status", ERROR_NONE, NULL},
+    {"op", "c4 04 696e666f", ERROR_NONE, NULL},
+    {"op", "'Attach", ERROR_UNKNOWN_OPERATION, NULL},
+    {"op", "'", ERROR_UNKNOWN_OPERATION, NULL},
+    {"op", "", ERROR_INVALID_ARGUMENT, NULL},
+    {"op", "01", ERROR_INVALID_ARGUMENT, NULL},
+    {"op", "a2 61e4", ERROR_INVALID_ARGUMENT, NULL},
+    {"reply_to", "'svc", ERROR_NONE, NULL},
+    {"reply_to", "c0", ERROR_NONE, NULL},
+    {"reply_to", "'", ERROR_INVALID_ARGUMENT, NULL},
+    {"reply_to", "'a}b", ERROR_INVALID_ARGUMENT, NULL},
+    {"reply_to", "05", ERROR_INVALID_ARGUMENT, NULL},
+    {"deadline_ms", "01", ERROR_NONE, NULL},
+    {"deadline_ms", "d6 ff 6553f100", ERROR_NONE, NULL},
+    {"deadline_ms", "d7 ff 773594006553f100", ERROR_NONE, NULL},
+    {"deadline_ms", "c7 0c ff 1dcd6500 000000006553f100", ERROR_NONE, NULL},
+    {"deadline_ms", "c7 07 ff 00000000000000", ERROR_INVALID_ARGUMENT, NULL},
+    {"deadline_ms", "d7 0d 4278bcfe56800000", ERROR_INVALID_ARGUMENT, NULL},
+    {"deadline_ms", "'2024-01-01", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "01", ERROR_NONE, NULL},
+    {"timeout_ms", "ce 05265c00", ERROR_NONE, NULL},
+    {"timeout_ms", "ce 05265c01", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "00", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "ff", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "cb 3ff8000000000000", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "cf ffffffffffffffff", ERROR_INVALID_ARGUMENT, NULL},
+    {"timeout_ms", "'5", ERROR_INVALID_ARGUMENT, NULL},
+    {"max_attempts", "01", ERROR_NONE, NULL},
+    {"max_attempts", "32", ERROR_NONE, NULL},
+    {"max_attempts", "33", ERROR_INVALID_ARGUMENT, NULL},
+    {"max_attempts", "00", ERROR_INVALID_ARGUMENT, NULL},
+    {"max_attempts", "c3", ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", ERROR_NONE,
+     NULL},
+    {"traceparent", "'01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x.y",
+     ERROR_NONE, NULL},
+    {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
+     ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x",
+     ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-a b",
+     ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
+     ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "'00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+     ERROR_INVALID_ARGUMENT, NULL},
+    {"traceparent", "07", ERROR_INVALID_ARGUMENT, NULL},
+};
+
 static void every_envelope_key_has_its_good_and_bad_forms(void **state)
 {
     (void)state;
-    static const struct verdict verdicts[] = {
-        {"v", "01", ERROR_NONE, NULL},
-        {"v", "cb 3ff0000000000000", ERROR_NONE, NULL},
-        {"v", "c0", ERROR_NONE, NULL},
-        {"v", "02", ERROR_UNSUPPORTED_VERSION, NULL},
-        {"v", "00", ERROR_UNSUPPORTED_VERSION, NULL},
-        {"v", "ff", ERROR_UNSUPPORTED_VERSION, NULL},
-        {"v", "'1", ERROR_INVALID_ARGUMENT, NULL},
-        {"v", "cb 3ff8000000000000", ERROR_INVALID_ARGUMENT, NULL},
-        {"id", "'a", ERROR_NONE, NULL},
-        {"id", "c4 03 612d31", ERROR_NONE, NULL},
-        {"id", "", ERROR_MALFORMED_JOB, NULL},
-        {"id", "c0", ERROR_MALFORMED_JOB, NULL},
-        {"id", "'", ERROR_MALFORMED_JOB, NULL},
-        {"id", "'-a", ERROR_MALFORMED_JOB, NULL},
-        {"id", "'a b", ERROR_MALFORMED_JOB, NULL},
-        {"id", "a3 610062", ERROR_MALFORMED_JOB, NULL},
-        {"id", "a2 61e4", ERROR_MALFORMED_JOB, NULL},
-        {"id", "'{a}", ERROR_MALFORMED_JOB, NULL},
-        {"op", "'status", ERROR_NONE, NULL},
-        {"op", "c4 04 696e666f", ERROR_NONE, NULL},
-        {"op", "'Attach", ERROR_UNKNOWN_OPERATION, NULL},
-        {"op", "'", ERROR_UNKNOWN_OPERATION, NULL},
-        {"op", "", ERROR_INVALID_ARGUMENT, NULL},
-        {"op", "01", ERROR_INVALID_ARGUMENT, NULL},
-        {"op", "a2 61e4", ERROR_INVALID_ARGUMENT, NULL},
-        {"reply_to", "'svc", ERROR_NONE, NULL},
-        {"reply_to", "c0", ERROR_NONE, NULL},
-        {"reply_to", "'", ERROR_INVALID_ARGUMENT, NULL},
-        {"reply_to", "'a}b", ERROR_INVALID_ARGUMENT, NULL},
-        {"reply_to", "05", ERROR_INVALID_ARGUMENT, NULL},
-        {"deadline_ms", "01", ERROR_NONE, NULL},
-        {"deadline_ms", "d6 ff 6553f100", ERROR_NONE, NULL},
-        {"deadline_ms", "d7 ff 773594006553f100", ERROR_NONE, NULL},
-        {"deadline_ms", "c7 0c ff 1dcd6500 000000006553f100", ERROR_NONE, NULL},
-        {"deadline_ms", "c7 07 ff 00000000000000", ERROR_INVALID_ARGUMENT, NULL},
-        {"deadline_ms", "d7 0d 4278bcfe56800000", ERROR_INVALID_ARGUMENT, NULL},
-        {"deadline_ms", "'2024-01-01", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "01", ERROR_NONE, NULL},
-        {"timeout_ms", "ce 05265c00", ERROR_NONE, NULL},
-        {"timeout_ms", "ce 05265c01", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "00", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "ff", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "cb 3ff8000000000000", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "cf ffffffffffffffff", ERROR_INVALID_ARGUMENT, NULL},
-        {"timeout_ms", "'5", ERROR_INVALID_ARGUMENT, NULL},
-        {"max_attempts", "01", ERROR_NONE, NULL},
-        {"max_attempts", "32", ERROR_NONE, NULL},
-        {"max_attempts", "33", ERROR_INVALID_ARGUMENT, NULL},
-        {"max_attempts", "00", ERROR_INVALID_ARGUMENT, NULL},
-        {"max_attempts", "c3", ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-         ERROR_NONE, NULL},
-        {"traceparent", "'01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x.y",
-         ERROR_NONE, NULL},
-        {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0",
-         ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01x",
-         ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-a b",
-         ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
-         ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "'00_4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-         ERROR_INVALID_ARGUMENT, NULL},
-        {"traceparent", "07", ERROR_INVALID_ARGUMENT, NULL},
-    };
-    CHECK(NULL, verdicts);
+    CHECK(NULL, envelope_verdicts);
 }
 
 static void every_sandbox_key_has_its_good_and_bad_forms(void **state)
@@ -524,7 +527,7 @@ static void failed_arguments_leave_the_job_as_it_was(void **state)
     finish(&reading);
 }
 
-static void a_numeric_id_is_refused_MP_06(void **state)
+static void a_numeric_id_is_refused_mp_06(void **state)
 {
     (void)state;
     static const char *const values[] = {"cf 013404d0acf0c574", "01",
@@ -541,7 +544,7 @@ static void a_numeric_id_is_refused_MP_06(void **state)
     }
 }
 
-static void a_timeout_may_be_int_or_float_MP_07(void **state)
+static void a_timeout_may_be_int_or_float_mp_07(void **state)
 {
     (void)state;
     struct reading reading;
@@ -554,7 +557,7 @@ static void a_timeout_may_be_int_or_float_MP_07(void **state)
     finish(&reading);
 }
 
-static void a_job_of_nothing_but_bin_is_read_MP_09(void **state)
+static void a_job_of_nothing_but_bin_is_read_mp_09(void **state)
 {
     (void)state;
     /* {id: j, op: info, sandbox: {provider: p, id: b}} */
@@ -575,7 +578,7 @@ static void a_job_of_nothing_but_bin_is_read_MP_09(void **state)
     msgpack_sbuffer_destroy(&body);
 }
 
-static void a_strange_extension_matters_only_in_a_known_key_MP_10(void **state)
+static void a_strange_extension_matters_only_in_a_known_key_mp_10(void **state)
 {
     (void)state;
     struct reading reading;
@@ -588,7 +591,7 @@ static void a_strange_extension_matters_only_in_a_known_key_MP_10(void **state)
     finish(&reading);
 }
 
-static void keys_that_are_no_text_are_ignored_at_the_top_only_MP_13(void **state)
+static void keys_that_are_no_text_are_ignored_at_the_top_only_mp_13(void **state)
 {
     (void)state;
     /* {1: x, nil: 2, id: j, op: info, sandbox: {provider: p, id: b}} */
@@ -674,8 +677,10 @@ static void an_unknown_operation_is_told_which_there_are(void **state)
     finish(&reading);
     /* Cut at 64 bytes, between characters: one byte and then two at a time. */
     op[1] = 'x';
-    for (size_t i = 2; i + 1 < sizeof(op) - 1; i += 2)
-        memcpy(op + i, "\xc3\xa4", 2);
+    for (size_t i = 2; i + 1 < sizeof(op) - 1; i += 2) {
+        op[i] = '\xc3';
+        op[i + 1] = '\xa4';
+    }
     read_with(&reading, "op", op);
     assert_int_equal(reading.err.code, ERROR_UNKNOWN_OPERATION);
     assert_int_equal(strlen(reading.job.op_name), 63);
@@ -790,7 +795,7 @@ static void what_is_no_map_is_malformed(void **state)
     }
 }
 
-static void a_job_cut_at_any_byte_is_malformed_MP_15(void **state)
+static void a_job_cut_at_any_byte_is_malformed_mp_15(void **state)
 {
     (void)state;
     msgpack_sbuffer body;
@@ -922,11 +927,11 @@ int main(void)
         cmocka_unit_test(a_grace_that_is_not_above_zero_gets_the_words_callers_match),
         cmocka_unit_test(an_execution_id_that_is_no_c_text_gets_the_words_callers_match),
         cmocka_unit_test(failed_arguments_leave_the_job_as_it_was),
-        cmocka_unit_test(a_numeric_id_is_refused_MP_06),
-        cmocka_unit_test(a_timeout_may_be_int_or_float_MP_07),
-        cmocka_unit_test(a_job_of_nothing_but_bin_is_read_MP_09),
-        cmocka_unit_test(a_strange_extension_matters_only_in_a_known_key_MP_10),
-        cmocka_unit_test(keys_that_are_no_text_are_ignored_at_the_top_only_MP_13),
+        cmocka_unit_test(a_numeric_id_is_refused_mp_06),
+        cmocka_unit_test(a_timeout_may_be_int_or_float_mp_07),
+        cmocka_unit_test(a_job_of_nothing_but_bin_is_read_mp_09),
+        cmocka_unit_test(a_strange_extension_matters_only_in_a_known_key_mp_10),
+        cmocka_unit_test(keys_that_are_no_text_are_ignored_at_the_top_only_mp_13),
         cmocka_unit_test(a_newer_version_can_still_be_replied_to),
         cmocka_unit_test(the_first_wrong_key_in_the_contracts_order_is_named),
         cmocka_unit_test(a_bad_reply_to_is_never_kept),
@@ -935,7 +940,7 @@ int main(void)
         cmocka_unit_test(a_sandbox_takes_32_further_keys_of_4096_bytes),
         cmocka_unit_test(a_deadline_of_long_ago_is_not_none),
         cmocka_unit_test(what_is_no_map_is_malformed),
-        cmocka_unit_test(a_job_cut_at_any_byte_is_malformed_MP_15),
+        cmocka_unit_test(a_job_cut_at_any_byte_is_malformed_mp_15),
         cmocka_unit_test(every_failing_allocation_is_a_clean_error),
         cmocka_unit_test(every_arena_that_is_too_small_is_a_clean_error),
         cmocka_unit_test(names_are_short_and_plain),

@@ -1,4 +1,4 @@
-/* Reading MessagePack that anybody may have written. Ids such as MP_01 in the names stand
+/* Reading MessagePack that anybody may have written. Ids such as mp_01 in the names stand
  * for publicly reported failures of other decoders. */
 #include "support.h"
 
@@ -130,7 +130,7 @@ static void floats_booleans_and_nil_are_read(void **state)
     assert_true(value_of("c3", arena).boolean);
 }
 
-static void texts_of_every_width_are_alike_MP_09(void **state)
+static void texts_of_every_width_are_alike_mp_09(void **state)
 {
     (void)state;
     static const char *const cases[] = {
@@ -213,7 +213,7 @@ static void a_container_after_another_keeps_its_own_places(void **state)
     assert_int_equal(items[2].integer, 5);
 }
 
-static void headers_that_ask_for_more_than_there_is_are_refused_MP_01(void **state)
+static void headers_that_ask_for_more_than_there_is_are_refused_mp_01(void **state)
 {
     (void)state;
     assert_refused_hex("dd ff000000", "does not fit");
@@ -232,7 +232,7 @@ static void nested(unsigned char *bytes, size_t depth)
     bytes[depth - 1] = 0x90;
 }
 
-static void sixteen_levels_are_taken_and_no_more_MP_02(void **state)
+static void sixteen_levels_are_taken_and_no_more_mp_02(void **state)
 {
     (void)state;
     enum { DEEPEST = 100000 };
@@ -249,14 +249,15 @@ static void sixteen_levels_are_taken_and_no_more_MP_02(void **state)
     free(bytes);
 }
 
-static void nested_headers_do_not_multiply_MP_03(void **state)
+static void nested_headers_do_not_multiply_mp_03(void **state)
 {
     (void)state;
     enum { TIMES = 24000 };
     unsigned char *bytes = malloc((size_t)3 * TIMES);
     struct error err;
+    memset(bytes, 0xff, (size_t)3 * TIMES);
     for (size_t i = 0; i < TIMES; i++)
-        memcpy(bytes + 3 * i, "\xdc\xff\xff", 3);
+        bytes[3 * i] = 0xdc;
     assert_int_equal(refused(bytes, (size_t)3 * TIMES, &err), -1);
     free(bytes);
 }
@@ -269,11 +270,12 @@ static size_t array32(unsigned char *bytes, uint32_t count)
     return 5;
 }
 
-static void elements_are_counted_over_the_whole_message_MP_03(void **state)
+static void elements_are_counted_over_the_whole_message_mp_03(void **state)
 {
     (void)state;
-    enum { HALF = MESSAGE_MAX_ELEMENTS / 2 };
-    unsigned char *bytes = calloc(1, 2 * MESSAGE_MAX_ELEMENTS);
+    const size_t half = MESSAGE_MAX_ELEMENTS / 2;
+    const size_t room = 4 * half;
+    unsigned char *bytes = calloc(1, room);
     struct error err;
     size_t head = array32(bytes, MESSAGE_MAX_ELEMENTS);
     assert_int_equal(refused(bytes, head + MESSAGE_MAX_ELEMENTS, &err), 0);
@@ -282,17 +284,17 @@ static void elements_are_counted_over_the_whole_message_MP_03(void **state)
     assert_non_null(strstr(err.message, "more than 65536 elements"));
 
     /* Two arrays of half the number each, and the outer one's two elements on top. */
-    memset(bytes, 0, 2 * MESSAGE_MAX_ELEMENTS);
+    memset(bytes, 0, room);
     bytes[0] = 0x92;
-    (void)array32(bytes + 1, HALF - 1);
-    (void)array32(bytes + 1 + 5 + HALF - 1, HALF - 1);
-    assert_int_equal(refused(bytes, 1 + 2 * (5 + HALF - 1), &err), 0);
-    (void)array32(bytes + 1 + 5 + HALF - 1, HALF);
-    assert_int_equal(refused(bytes, 1 + 2 * (5 + HALF - 1) + 1, &err), -1);
+    (void)array32(bytes + 1, (uint32_t)half - 1);
+    (void)array32(bytes + 1 + 5 + half - 1, (uint32_t)half - 1);
+    assert_int_equal(refused(bytes, 1 + 2 * (5 + half - 1), &err), 0);
+    (void)array32(bytes + 1 + 5 + half - 1, (uint32_t)half);
+    assert_int_equal(refused(bytes, 1 + 2 * (5 + half - 1) + 1, &err), -1);
     free(bytes);
 }
 
-static void only_the_whole_body_counts_MP_15(void **state)
+static void only_the_whole_body_counts_mp_15(void **state)
 {
     (void)state;
     assert_refused_hex("", "empty");
@@ -306,7 +308,7 @@ static void only_the_whole_body_counts_MP_15(void **state)
     assert_refused_hex("81 a161 cf 0102", "ends in the middle");
 }
 
-static void a_body_cut_at_any_byte_is_refused_MP_15(void **state)
+static void a_body_cut_at_any_byte_is_refused_mp_15(void **state)
 {
     (void)state;
     unsigned char bytes[256];
@@ -399,7 +401,7 @@ static void keys_of_large_maps_are_compared_too(void **state)
     }
 }
 
-static void keys_that_are_no_text_are_left_alone_MP_13(void **state)
+static void keys_that_are_no_text_are_left_alone_mp_13(void **state)
 {
     (void)state;
     arena_scoped struct arena *arena = arena_new(TEST_ARENA_BYTES);
@@ -481,7 +483,7 @@ static void texts_are_copied_only_when_they_are_fit_for_c(void **state)
     }
 }
 
-static void integral_floats_within_53_bits_are_integers_MP_07(void **state)
+static void integral_floats_within_53_bits_are_integers_mp_07(void **state)
 {
     (void)state;
     static const struct {
@@ -510,7 +512,7 @@ static void integral_floats_within_53_bits_are_integers_MP_07(void **state)
     }
 }
 
-static void a_number_may_be_int_or_float_MP_07(void **state)
+static void a_number_may_be_int_or_float_mp_07(void **state)
 {
     (void)state;
     arena_scoped struct arena *arena = arena_new(TEST_ARENA_BYTES);
@@ -557,7 +559,7 @@ static void booleans_are_booleans_only(void **state)
     assert_string_equal(err.field, "b");
 }
 
-static void the_three_timestamp_forms_are_times_and_no_others_MP_10(void **state)
+static void the_three_timestamp_forms_are_times_and_no_others_mp_10(void **state)
 {
     (void)state;
     static const struct {
@@ -604,28 +606,28 @@ int main(void)
         cmocka_unit_test(every_integer_format_is_read),
         cmocka_unit_test(integers_above_int64_are_floats_and_refused_as_integers),
         cmocka_unit_test(floats_booleans_and_nil_are_read),
-        cmocka_unit_test(texts_of_every_width_are_alike_MP_09),
+        cmocka_unit_test(texts_of_every_width_are_alike_mp_09),
         cmocka_unit_test(extensions_of_every_width_are_read),
         cmocka_unit_test(containers_of_every_width_hold_their_values_in_order),
         cmocka_unit_test(a_container_after_another_keeps_its_own_places),
-        cmocka_unit_test(headers_that_ask_for_more_than_there_is_are_refused_MP_01),
-        cmocka_unit_test(sixteen_levels_are_taken_and_no_more_MP_02),
-        cmocka_unit_test(nested_headers_do_not_multiply_MP_03),
-        cmocka_unit_test(elements_are_counted_over_the_whole_message_MP_03),
-        cmocka_unit_test(only_the_whole_body_counts_MP_15),
-        cmocka_unit_test(a_body_cut_at_any_byte_is_refused_MP_15),
+        cmocka_unit_test(headers_that_ask_for_more_than_there_is_are_refused_mp_01),
+        cmocka_unit_test(sixteen_levels_are_taken_and_no_more_mp_02),
+        cmocka_unit_test(nested_headers_do_not_multiply_mp_03),
+        cmocka_unit_test(elements_are_counted_over_the_whole_message_mp_03),
+        cmocka_unit_test(only_the_whole_body_counts_mp_15),
+        cmocka_unit_test(a_body_cut_at_any_byte_is_refused_mp_15),
         cmocka_unit_test(the_largest_body_is_taken_and_one_byte_more_refused),
         cmocka_unit_test(text_keys_must_not_stand_twice_in_any_map),
         cmocka_unit_test(keys_of_large_maps_are_compared_too),
-        cmocka_unit_test(keys_that_are_no_text_are_left_alone_MP_13),
+        cmocka_unit_test(keys_that_are_no_text_are_left_alone_mp_13),
         cmocka_unit_test(running_out_of_memory_is_not_the_producers_fault),
         cmocka_unit_test(only_well_formed_utf8_is_utf8),
         cmocka_unit_test(texts_are_copied_only_when_they_are_fit_for_c),
-        cmocka_unit_test(integral_floats_within_53_bits_are_integers_MP_07),
-        cmocka_unit_test(a_number_may_be_int_or_float_MP_07),
+        cmocka_unit_test(integral_floats_within_53_bits_are_integers_mp_07),
+        cmocka_unit_test(a_number_may_be_int_or_float_mp_07),
         cmocka_unit_test(integers_keep_to_their_range_and_the_message_names_it),
         cmocka_unit_test(booleans_are_booleans_only),
-        cmocka_unit_test(the_three_timestamp_forms_are_times_and_no_others_MP_10),
+        cmocka_unit_test(the_three_timestamp_forms_are_times_and_no_others_mp_10),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
