@@ -41,9 +41,20 @@ struct attach_result {
  * the error sandbox_stopped, unless `wake`; one that will not come back is
  * sandbox_not_found. Then one command. Results live in the arena.
  *
- * Errors: capability_unavailable, invalid_argument, sandbox_not_found, sandbox_stopped,
- * timeout, cancelled, provider_unavailable, command_failed (the program could not do its
- * work). */
+ * A wake that fails is an answer too (provider_unavailable with the message), or with
+ * output_required the wake's error. A provider's view that cannot be had does not hide what
+ * a command can tell: unless it says sandbox_not_found, unauthorized or cancelled, the
+ * command is sent, and only the end time is then unknown. The exception is a sandbox that a
+ * command would start (TRAIT_EXEC_WAKES), of which nothing says that it runs: without
+ * `wake` no command is sent to it, and the answer is the view's error or, where the
+ * provider has no free view at all, provider_unavailable (with output_required:
+ * capability_unavailable, probe).
+ *
+ * Errors: capability_unavailable (execute_command, also where the sandbox has no shell; the
+ * name of a tool that reading output needs), invalid_argument, sandbox_not_found,
+ * sandbox_stopped, timeout, cancelled, provider_unavailable (also for an answer that was
+ * cut, and where the provider calls the outcome unknown: looking again is safe),
+ * command_failed (the program could not do its work). */
 SUSPENDS int attach_look(struct sandbox *sandbox, const struct attach_request *request,
                          struct arena *arena, struct attach_result *ret_result,
                          struct error *err);
@@ -53,6 +64,7 @@ struct info_result {
 };
 
 /* The provider's own view, without a command. A provider that cannot look, or that would
- * boot the machine by looking, gives state unknown. */
+ * boot the machine by looking, gives state unknown. sandbox_not_found where the sandbox
+ * will not come back; otherwise the errors of the provider's view. */
 SUSPENDS int attach_info(struct sandbox *sandbox, struct arena *arena,
                          struct info_result *ret_result, struct error *err);

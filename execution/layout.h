@@ -23,8 +23,15 @@ int layout_check_execution_id(const char *text, struct error *err);
  * segment; 0 or invalid_argument on field remote_dir. */
 int layout_check_remote_dir(const char *path, struct error *err);
 
-/* The directory below a home as a sandbox printed it: blanks around it removed, /mastra-app
- * appended. invalid_argument on field remote_dir where nothing is left or it is not
- * absolute. */
+/* 0 where value is finite and above zero. Else invalid_argument on `field` (ours), with the
+ * message callers match on: "NAME must be greater than zero.", NAME being the original's
+ * name (terminationGraceMs, ...). */
+int layout_check_above_zero(const char *field, const char *name, double value,
+                            struct error *err);
+
+/* The directory below a home as a sandbox printed it: blanks around it and slashes at its
+ * end removed, /mastra-app appended. invalid_argument on field remote_dir where nothing is
+ * left or it is not absolute. attach.sh does the same for itself, so as to need one command
+ * only. */
 int layout_remote_dir(const char *home, struct arena *arena, const char **ret_dir,
                       struct error *err);

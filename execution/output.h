@@ -5,6 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/arena.h"
+#include "runtime/error.h"
+
+struct status;
+
 enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR };
 
 enum { OUTPUT_DEFAULT_MAX_BYTES = 1024 * 1024 };
@@ -32,3 +37,20 @@ struct output_piece {
     bool
         interrupted; /* the state of the execution is not known: more may or may not come */
 };
+
+/* 0, or invalid_argument on field max_bytes. What is not wanted is not checked. */
+int output_check(const struct output_request *request, struct error *err);
+
+/* Bytes of an answer that holds max_bytes of output, as base64 with its line ends or raw.
+ */
+size_t output_encoded_bytes(uint64_t max_bytes, bool base64);
+
+/* Decodes base64 with blanks and line ends anywhere into the arena. -1 where it is no
+ * base64, -2 where memory runs out; the outputs are then untouched. */
+int output_decode(const char *text, size_t size, struct arena *arena, char **ret_data,
+                  size_t *ret_size);
+
+/* Fills the members of a piece that follow from the offset asked for, the bytes got, the
+ * file's size and the state seen before them. */
+void output_judge(const struct status *status, uint64_t offset, uint64_t total_bytes,
+                  const char *data, size_t size, struct output_piece *piece);

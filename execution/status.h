@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "runtime/arena.h"
+#include "runtime/attributes.h"
 
 /* state, name on the wire, whether nothing more will come */
 #define STATUS_STATES(X)                                                                   \
@@ -36,18 +37,33 @@ struct status {
     int64_t limit;        /* resource_exhausted */
     const char *phase;    /* timed_out, failed */
     const char *message;  /* failed, provider_unavailable */
-    const char *reason;   /* unknown: absent, unreadable, foreign, stale_process; lost */
+    const char *reason;   /* unknown, lost: see below */
     const char *provider_state; /* provider_unavailable */
 };
 
 const char *status_state_name(enum status_state state);
 bool status_is_terminal(const struct status *status);
 
+/* Why an execution is unknown:
+ *   absent         there is no record: no directory, or no status file in it
+ *   unreadable     there is one that cannot be read or is no status (empty after a full
+ *                  disk, no regular file, not to be entered by the sandbox's user)
+ *   foreign        it is another execution's
+ *   stale_process  no usable record, and the pid file names a process of another identity
+ * Why it is lost, although the record says starting or running:
+ *   no_process     the pid file's process does not exist
+ *   zombie         it has ended and nothing reaps it
+ *   pid_reused     that pid is another process now
+ *   no_pid         running, and no pid file
+ *   invalid_pid    the pid file holds no pid
+ *   no_launcher    starting, no pid file, and no launcher that could write one */
+
 /* What the attach program saw, raw: texts as they stand in the files. */
 struct observation {
-    bool directory_exists;   /* the execution's own directory */
+    bool directory_exists;   /* the execution's own directory, or something in its place */
+    bool status_exists;      /* something of that name */
     bool status_readable;    /* a regular file that could be read and was not too long */
-    const char *status_text; /* the whole status file, lines joined by LF; NULL: no file */
+    const char *status_text; /* the whole status file, lines joined by LF; NULL: not read */
     bool pid_file_exists;
     const char *pid_text;         /* first line of pid; NULL: none */
     const char *token_text;       /* first line of pid-start; NULL: no file */
@@ -60,11 +76,19 @@ struct observation {
     bool launcher_looked_for;
 };
 
-/* Parses a status file's text for that execution. Texts go to the arena. Always gives a
- * status; what is no status of that execution is unknown, with the reason. */
-void status_parse(const char *text, const char *execution_id, struct arena *arena,
-                  struct status *ret_status);
+/* Parses a status file's text for that execution. Texts go to the arena. Gives a status
+ * unless memory runs out (-1): what is no status of that execution is unknown, with the
+ * reason. Numbers are strict: decimal digits, exit codes 0 to 255. Blanks and line ends
+ * around the text do not matter; a second line makes it unreadable; fields beyond the
+ * grammar's are ignored. */
+NODISCARD int status_parse(const char *text, const char *execution_id, struct arena *arena,
+                           struct status *ret_status);
 
-/* Weighs the record against the process. */
-void status_judge(const struct observation *observation, const char *execution_id,
-                  struct arena *arena, struct status *ret_status);
+/* Weighs the record against the process. A live process of the recorded identity beats the
+ * file, also a terminal record. Identity holds where the token equals either reading of the
+ * start time; without a token it cannot be checked and a live process counts. Without a
+ * live process, starting and running stand only while the launcher lives, or where nothing
+ * can be known (starting, no pid file, no /proc to look for the launcher in). Returns as
+ * status_parse. */
+NODISCARD int status_judge(const struct observation *observation, const char *execution_id,
+                           struct arena *arena, struct status *ret_status);
