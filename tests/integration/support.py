@@ -589,6 +589,7 @@ class IntegrationTest(unittest.TestCase):
             left_ms = int((end - time.monotonic()) * 1000)
             if left_ms <= 0:
                 raise AssertionError(f"{len(found)} of {count} replies in {deadline_s:.0f} s")
+            self.assert_a_worker_runs()
             answer = self.client.xread({stream: last}, block=min(left_ms, 1000))
             for _, entries in answer or []:
                 found += [read_reply(entry, fields) for entry, fields in entries]
@@ -597,10 +598,18 @@ class IntegrationTest(unittest.TestCase):
 
     def wait_reply(self, job_id, **where):
         """The reply of that job."""
-        return wait_until(
-            lambda: [reply for reply in self.replies(**where) if reply.id == job_id],
-            f"a reply to {job_id}",
-        )[0]
+
+        def look():
+            found = [reply for reply in self.replies(**where) if reply.id == job_id]
+            if not found:
+                self.assert_a_worker_runs()
+            return found
+
+        return wait_until(look, f"a reply to {job_id}")[0]
+
+    def assert_a_worker_runs(self):
+        """Waiting for a reply that nobody will write would only take long."""
+        self.assertTrue(any(worker.is_running for worker in self.workers), "no worker runs")
 
     def letters(self, queue=None):
         return [fields for _, fields in self.client.xrange(self.key("dead", queue))]
