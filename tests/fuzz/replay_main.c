@@ -39,14 +39,17 @@ static int replay_file(const char *path, size_t size)
 
 static int replay_entry(const char *folder, const char *name)
 {
-    char path[4096];
+    char *path = NULL;
     struct stat info;
     if (name[0] == '.')
         return 0;
-    int length = snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (length < 0 || (size_t)length >= sizeof(path) || stat(path, &info))
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
         return -1;
-    return S_ISREG(info.st_mode) ? replay_file(path, (size_t)info.st_size) : 0;
+    int fed = -1;
+    if (stat(path, &info) == 0)
+        fed = S_ISREG(info.st_mode) ? replay_file(path, (size_t)info.st_size) : 0;
+    free(path);
+    return fed;
 }
 
 static int replay_folder(const char *folder)

@@ -873,10 +873,11 @@ static void every_arena_that_is_too_small_is_a_clean_error(void **state)
         int result = job_read(body.data, body.size, arena, &job, &err);
         if (result == 0)
             result = job_read_arguments(&job, arena, &err);
-        if (result == 0)
-            needed = cap;
-        else
+        if (result)
             assert_int_equal(err.code, ERROR_INTERNAL);
+        else
+            assert_int_equal(job.sandbox_key_count, 3);
+        needed = result ? 0 : cap;
         assert_true(cap < 65536);
     }
     assert_true(needed > 100);

@@ -7,7 +7,7 @@
 
 #include "queue/reply.h"
 
-enum { TEST_ARENA_BYTES = 64 * 1024 * 1024 };
+enum { TEST_ARENA_BYTES = 128 * 1024 * 1024 };
 
 static const struct reply_envelope full_envelope = {
     .id = "job-1",
