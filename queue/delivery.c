@@ -69,6 +69,62 @@ int delivery_copy(const struct delivery *delivery, struct arena *arena,
     return 0;
 }
 
+/* [[stream, [[id, [name, value, ...]], ...]]] */
+int batch_read_entries(const redisReply *reply, struct batch *ret_batch)
+{
+    *ret_batch = (struct batch){0};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+        return 0;
+    const redisReply *stream = reply->element[0];
+    if (stream->type != REDIS_REPLY_ARRAY || stream->elements != 2)
+        return 0;
+    const redisReply *entries = stream->element[1];
+    if (entries->type != REDIS_REPLY_ARRAY || entries->elements == 0)
+        return 0;
+    ret_batch->deliveries = calloc(entries->elements, sizeof(*ret_batch->deliveries));
+    if (!ret_batch->deliveries)
+        return -1;
+    for (size_t i = 0; i < entries->elements; i++) {
+        const redisReply *entry = entries->element[i];
+        if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2)
+            continue;
+        /* What `>` gives was never delivered before: its delivery count is 1. */
+        if (delivery_read(entry->element[0], entry->element[1], 1,
+                          &ret_batch->deliveries[ret_batch->count]) == 0)
+            ret_batch->count++;
+    }
+    return 0;
+}
+
+/* [[entry, token, idle, owner, fields or reason], ...]; token 0: it was buried. */
+int batch_read_rows(const redisReply *reply, struct batch *ret_batch)
+{
+    *ret_batch = (struct batch){0};
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return 0;
+    ret_batch->deliveries = calloc(reply->elements + 1, sizeof(*ret_batch->deliveries));
+    if (!ret_batch->deliveries)
+        return -1;
+    for (size_t i = 0; i < reply->elements; i++) {
+        const redisReply *row = reply->element[i];
+        if (row->type != REDIS_REPLY_ARRAY || row->elements != 5)
+            continue;
+        if (row->element[1]->type != REDIS_REPLY_INTEGER)
+            continue;
+        if (row->element[1]->integer == 0) {
+            ret_batch->buried_count++;
+            continue;
+        }
+        struct delivery *delivery = &ret_batch->deliveries[ret_batch->count];
+        if (delivery_read(row->element[0], row->element[4], row->element[1]->integer,
+                          delivery) != 0)
+            continue;
+        delivery->was_recovered = true;
+        ret_batch->count++;
+    }
+    return 0;
+}
+
 void batch_done(struct batch *batch)
 {
     if (batch->reply)

@@ -38,6 +38,13 @@ NODISCARD int delivery_read(const redisReply *id, const redisReply *fields, int6
 NODISCARD int delivery_copy(const struct delivery *delivery, struct arena *arena,
                             struct delivery *ret_delivery);
 
+/* Fills a batch from the answer of XREADGROUP, [[stream, [[id, [name, value, ...]], ...]]],
+ * or of the reap script, [[id, token, idle, owner, fields or reason], ...]; what has
+ * another form is passed over. The deliveries point into the answer, which is not taken.
+ * -1: out of memory. */
+NODISCARD int batch_read_entries(const redisReply *reply, struct batch *ret_batch);
+NODISCARD int batch_read_rows(const redisReply *reply, struct batch *ret_batch);
+
 void batch_done(struct batch *batch);
 void batch_cleanup(struct batch *batch);
 #define batch_scoped __attribute__((cleanup(batch_cleanup)))

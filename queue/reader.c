@@ -1,37 +1,9 @@
 /* XREADGROUP on the connection that may block. */
 #include "queue/reader.h"
 
-#include <stdlib.h>
-
 #include "queue/refusal.h"
 
 enum { CALL_ARENA_BYTES = 16 * 1024 };
-
-/* [[stream, [[id, [name, value, ...]], ...]]] */
-static int read_entries(const redisReply *reply, struct batch *batch)
-{
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
-        return 0;
-    const redisReply *stream = reply->element[0];
-    if (stream->type != REDIS_REPLY_ARRAY || stream->elements != 2)
-        return 0;
-    const redisReply *entries = stream->element[1];
-    if (entries->type != REDIS_REPLY_ARRAY || entries->elements == 0)
-        return 0;
-    batch->deliveries = calloc(entries->elements, sizeof(*batch->deliveries));
-    if (!batch->deliveries)
-        return -1;
-    for (size_t i = 0; i < entries->elements; i++) {
-        const redisReply *entry = entries->element[i];
-        if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2)
-            continue;
-        /* What `>` gives was never delivered before: its delivery count is 1. */
-        if (delivery_read(entry->element[0], entry->element[1], 1,
-                          &batch->deliveries[batch->count]) == 0)
-            batch->count++;
-    }
-    return 0;
-}
 
 SUSPENDS static int handle_refusal(struct queue *queue, const redisReply *reply,
                                    struct error *err)
@@ -68,7 +40,7 @@ int reader_read(struct queue *queue, int count, uint64_t block_ms, struct batch 
     *ret_batch = (struct batch){0};
     if (reply->type == REDIS_REPLY_ERROR)
         return handle_refusal(queue, reply, err);
-    if (read_entries(reply, ret_batch) != 0)
+    if (batch_read_entries(reply, ret_batch) != 0)
         return error_set_memory(err, "the entries read");
     ret_batch->reply = reply;
     reply = NULL;

@@ -199,7 +199,12 @@ static void run_job(void *arg)
     slot->began_at_ms = loop_now_ms(slot->worker->loop);
     slot->began_unix_ms = clock_unix_ms();
     int failed = work_on(slot, &sandbox, &result, &err);
-    if (slot->lease.lost)
+    bool unread = failed && err.code == ERROR_INTERNAL && !slot->job.id;
+    if (unread)
+        /* A job that this process had no memory to read is no malformed one: another try is
+         * made when its lease has run out. */
+        log_error("job left to be recovered", LOG_TEXT("error", err.message));
+    else if (slot->lease.lost)
         log_warn("lease lost, the outcome is dropped",
                  LOG_TEXT("entry", slot->delivery.entry));
     else if (failed && err.code == ERROR_CANCELLED && slot->worker->abandoning)
