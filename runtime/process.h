@@ -1,9 +1,13 @@
 /* Running a child process and waiting for it, without a stall of the loop.
  *
  * posix_spawn runs in the thread pool (it blocks its caller until the child's exec); the
- * end is learnt through a pidfd, so nothing is scanned per child. The child has a session
- * of its own, standard input from /dev/null (or given bytes), a pipe for each output,
- * default signal handling, and no other descriptor of ours. */
+ * end is learnt through a pidfd, so nothing is scanned per child (where there is no pidfd,
+ * SIGCHLD and a look at that one pid serve). The child has a session of its own, standard
+ * input from /dev/null (or given bytes), a pipe for each output, default signal handling,
+ * and no other descriptor of ours.
+ *
+ * What this process must do for it: keep descriptors 0, 1 and 2 open, ignore SIGPIPE where
+ * input is given, leave SIGCHLD alone and wait for no child that is not its own. */
 #pragma once
 
 #include <stdbool.h>
@@ -54,13 +58,19 @@ struct process_result {
 
 /* Runs the command to its end and collects what it wrote. Suspends.
  *
- * When the task is cancelled or its deadline passes, the child's group gets TERM, then KILL
- * after grace_ms, is reaped, and the call fails with cancelled or timeout: no child is left
- * behind on any path.
+ * When timeout_ms passes, the child's group gets TERM; once the child has ended and its
+ * outputs are closed, or after grace_ms, what is left of the group gets KILL, and the child
+ * is reaped. The same happens when the task is cancelled or its deadline passes, and the
+ * call then fails with cancelled or timeout: no child is left behind on any path. A command
+ * that ends by itself may leave processes running (background launches); on a timeout only
+ * those with a session of their own survive.
  *
  * Returns 0 when the command ran, however it ended. Errors: command_failed where it could
  * not be started for its own sake (exit_code 127 no such program, 126 not executable);
  * provider_unavailable, retryable, where the machine is short of processes, memory or
- * descriptors; cancelled; timeout. Outputs untouched on failure. */
+ * descriptors; cancelled and timeout (the command was not started, where the task was so
+ * already at the call); internal where memory for the output ran out (the command was
+ * killed); outcome_unknown where somebody else took the child's status. Outputs untouched
+ * on failure. */
 SUSPENDS int process_run(const struct process_request *request, struct arena *arena,
                          struct process_result *ret_result, struct error *err);
