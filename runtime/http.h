@@ -2,8 +2,9 @@
  *
  * Straight-line use: fill a request, call http_perform, read the response. Connections are
  * kept and shared by all tasks of the loop. Redirects are never followed, proxies of the
- * environment are not used, no request is ever repeated by itself: what may have run is
- * told apart from what cannot have. */
+ * environment are not used, no request is ever repeated by itself, whatever its method:
+ * what may have run is told apart from what cannot have. The process ignores SIGPIPE: TLS
+ * writes to sockets that may be closed. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,17 +22,19 @@ struct http_request {
     const char *method;           /* GET, POST, PUT, DELETE, HEAD, PATCH */
     const char *url;              /* http or https; nothing else is taken */
     const char *unix_socket_path; /* connect there instead of the URL's host; NULL: no */
-    const char *const *headers;   /* "Name: value", NULL-ended; NULL: none */
-    const void *body;             /* NULL: none */
+    const char *const *headers;   /* "Name: value", NULL-ended; NULL: none. Not the body's
+                                     length, which is known */
+    const void *body;             /* NULL: none; lent, not copied */
     size_t body_bytes;
     uint64_t timeout_ms;          /* for the whole exchange; 0: only the task's deadline */
     uint64_t connect_timeout_ms;  /* 0: 10,000 */
-    size_t max_response_bytes;    /* more is an error, not a cut; 0: 8 MiB */
+    size_t max_response_bytes;    /* more is an error, not a cut; 0: 8 MiB, and no limit
+                                     on what on_data takes */
     const char *ca_file;          /* PEM; NULL: the system's */
     const char *client_cert_file; /* PEM; NULL: none */
     const char *client_key_file;
-    bool cleartext_http2; /* never needed so far; HTTP/1.1 on http://, negotiated on
-                             https:// */
+    bool cleartext_http2; /* HTTP/2 on http:// without asking first; else HTTP/1.1 there,
+                             and negotiated on https:// */
     /* Takes the body piece by piece, on the loop's stack, instead of collecting it; must
      * not wait. Nonzero ends the transfer: http_perform then fails with cancelled. Only
      * called for statuses 200 to 299; other bodies are collected. */
@@ -49,8 +52,9 @@ struct http_response {
     const char *body; /* in the arena, followed by a NUL; empty with on_data */
     size_t body_bytes;
     const struct http_header *headers;
-    size_t header_count;
-    int64_t retry_after_ms; /* of Retry-After, seconds or date; 0: none, -1: unreadable */
+    size_t header_count;    /* the last answer's, in order; no trailers */
+    int64_t retry_after_ms; /* of Retry-After, seconds or date, 1 for now or the past;
+                               0: none, -1: unreadable */
     bool connection_reused;
 };
 
@@ -58,11 +62,13 @@ struct http_response {
  * Suspends.
  *
  * Errors: provider_unavailable, retryable: it cannot have run (no name, no connection, TLS
- * refused). outcome_unknown: the connection broke, the time was up or the answer was not
- * HTTP after the request was sent: it may have run. timeout: the time was up before
- * anything was sent. cancelled. invalid_argument: URL or header unusable. internal. The
- * message names the host, never the path, query or a header. Outputs untouched on failure.
- */
+ * refused, no connection within connect_timeout_ms). outcome_unknown: the connection broke,
+ * the time was up, the answer was not HTTP, too large (body, more than 256 headers or 64
+ * KiB of them) or found no room in the arena after the request was sent: it may have run.
+ * timeout: the time was up before anything was sent. cancelled: the task was, or on_data
+ * ended it; it may have run. invalid_argument: method, URL or header unusable. internal.
+ * The message names the host, never the path, query or a header. Outputs untouched on
+ * failure. */
 SUSPENDS int http_perform(const struct http_request *request, struct arena *arena,
                           struct http_response *ret_response, struct error *err);
 
