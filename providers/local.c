@@ -156,7 +156,6 @@ static int local_open(const struct descriptor *descriptor, const struct profile 
     local->env = base_environment(profile, arena);
     if (!local->id || !local->env)
         return error_set_memory(err, "a sandbox handle");
-    local->sandbox.traits = profile->provider->traits;
     *ret_sandbox = &local->sandbox;
     return 0;
 }

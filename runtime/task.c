@@ -554,8 +554,15 @@ void task_set_deadline(struct task *task, struct deadline *deadline)
         arm_timer(task);
 }
 
+static void wake_task(void *arg)
+{
+    task_wake(arg);
+}
+
 int task_sleep(uint64_t ms)
 {
+    if (ms == 0) /* a deadline that has passed would not suspend at all */
+        return task_await("yield", wake_task, current);
     struct deadline deadline;
     deadline_enter(&deadline, ms);
     int result = task_await("sleep", NULL, NULL);
