@@ -505,9 +505,6 @@ SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
                                      struct error *err)
 {
     const struct local *local = (const struct local *)sandbox;
-    if (bytes > MAX_FILE_BYTES)
-        return error_set_field(err, "data", "a file of %zu bytes; provider local takes %d",
-                               bytes, MAX_FILE_BYTES);
     const char *inner = check_text(local, "path", path, err);
     if (!inner)
         return -1;

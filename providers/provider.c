@@ -199,9 +199,9 @@ int sandbox_write_file(struct sandbox *sandbox, const char *path, unsigned mode,
         return -1;
     size_t limit = sandbox->provider->limits.max_file_bytes;
     if (bytes > limit)
-        return error_set(err, ERROR_INTERNAL,
-                         "a file of %zu bytes is larger than provider %s takes (%zu)", bytes,
-                         sandbox->provider->name, limit);
+        return error_set(err, ERROR_INVALID_ARGUMENT,
+                         "a file of %zu bytes is larger than provider %s takes (%zu)",
+                         bytes, sandbox->provider->name, limit);
     sandbox->exec_count++;
     return sandbox->provider->write_file(sandbox, path, mode, data, bytes, err);
 }

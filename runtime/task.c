@@ -177,8 +177,8 @@ size_t task_count(const struct loop *loop)
 /* ---- the switch ------------------------------------------------------------------------
  */
 
-/* Inlined always: TSan's switch changes the shadow stack at once, so a return from here would
- * pop a frame of the other stack. */
+/* Inlined always: TSan's switch changes the shadow stack at once, so a return from here
+ * would pop a frame of the other stack. */
 __attribute__((always_inline)) static inline void switch_begins(struct side *from,
                                                                 const struct side *to)
 {

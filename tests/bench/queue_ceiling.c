@@ -34,7 +34,7 @@ static redisReply *next_reply(redisContext *context)
 
 static void append_read(redisContext *context, const struct keys *keys, const char *at_once)
 {
-    const char *argv[] = {"XREADGROUP", "GROUP", KEYS_GROUP, "ceiling",  "COUNT", "16",
+    const char *argv[] = {"XREADGROUP", "GROUP", KEYS_GROUP, "ceiling",  "COUNT", at_once,
                           "BLOCK",      "2000",  "STREAMS",  keys->jobs, ">"};
     (void)redisAppendCommandArgv(context, sizeof(argv) / sizeof(argv[0]), argv, NULL);
 }
