@@ -170,7 +170,6 @@ static void add_map(struct answer *answer, const char *prefix, const struct mess
 
 /* A status and the outputs stand in an answer once, so their members need no prefix; the
  * state itself is the status. */
-// NOLINTNEXTLINE(misc-no-recursion)
 static void add_pair(struct answer *answer, const char *prefix,
                      const struct message_pair *pair)
 {
@@ -195,7 +194,6 @@ static void add_pair(struct answer *answer, const char *prefix,
     }
 }
 
-// NOLINTNEXTLINE(misc-no-recursion)
 static void add_map(struct answer *answer, const char *prefix, const struct message *map)
 {
     for (size_t i = 0; i < map->map.count; i++)

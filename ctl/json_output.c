@@ -106,7 +106,6 @@ static json_t *map_value(const struct message *value)
 }
 
 /* NULL: out of memory. jansson's setters take NULL as a failure, so it passes through. */
-// NOLINTNEXTLINE(misc-no-recursion)
 static json_t *value_of(const struct message *value)
 {
     json_t *number = NULL;

@@ -21,20 +21,23 @@ enum {
 };
 
 static const struct command_row commands[] = {
-    {COMMAND_ATTACH, "attach", NULL, false,
-     "find an execution in a sandbox: handle, status and, with --read, its output"},
-    {COMMAND_STATUS, "status", NULL, false, "the status of an execution"},
-    {COMMAND_READ_OUTPUT, "read-output", NULL, false,
-     "a piece of an execution's standard output or error"},
-    {COMMAND_INFO, "info", NULL, false,
-     "the provider's own view of a sandbox, without running a command in it"},
-    {COMMAND_ENQUEUE, "enqueue", "FILE.msgpack|-", true,
-     "put a job from a file (or standard input) on the queue as it is"},
-    {COMMAND_PROVIDERS, "providers", NULL, false,
-     "the kinds of providers and what each can do; asks nobody"},
-    {COMMAND_COMPLETION, "completion", "bash", true,
-     "print the completion for a shell: source <(attachctl completion bash)"},
-    {COMMAND_HELP, "help", "[COMMAND]", false, "this text, or that of one command"},
+    {"attach", NULL,
+     "find an execution in a sandbox: handle, status and, with --read, its output",
+     COMMAND_ATTACH, false},
+    {"status", NULL, "the status of an execution", COMMAND_STATUS, false},
+    {"read-output", NULL, "a piece of an execution's standard output or error",
+     COMMAND_READ_OUTPUT, false},
+    {"info", NULL, "the provider's own view of a sandbox, without running a command in it",
+     COMMAND_INFO, false},
+    {"enqueue", "FILE.msgpack|-",
+     "put a job from a file (or standard input) on the queue as it is", COMMAND_ENQUEUE,
+     true},
+    {"providers", NULL, "the kinds of providers and what each can do; asks nobody",
+     COMMAND_PROVIDERS, false},
+    {"completion", "bash",
+     "print the completion for a shell: source <(attachctl completion bash)",
+     COMMAND_COMPLETION, true},
+    {"help", "[COMMAND]", "this text, or that of one command", COMMAND_HELP, false},
 };
 
 static const char *const streams[] = {"stdout", "stderr", NULL};

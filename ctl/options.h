@@ -24,11 +24,11 @@ enum command {
 enum { OPTIONS_MAX_SETTINGS = 32 };
 
 struct command_row {
-    enum command command;
     const char *name;
     const char *operand; /* as help shows it; NULL: takes none */
-    bool operand_required;
     const char *summary; /* one line */
+    enum command command;
+    bool operand_required;
 };
 
 enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_SETTING };
