@@ -159,7 +159,7 @@ static enum exit_status run_request(struct context *context)
 
 static int read_all(int fd, const char *name, struct buffer *out, struct error *err)
 {
-    char chunk[16 * 1024];
+    char chunk[2048];
     ssize_t bytes = 1;
     while (bytes > 0) {
         bytes = read(fd, chunk, sizeof(chunk));

@@ -227,7 +227,7 @@ static void no_help_text_is_wider_than_a_terminal(void **state)
  * after it. */
 static void complete_with_bash(const char *words, char *offers, size_t size)
 {
-    char command[1024];
+    char command[768];
     (void)snprintf(command, sizeof(command),
                    "bash -c '. %s/ctl/attachctl.bash; COMP_WORDS=(%s); "
                    "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _attachctl; "
@@ -259,7 +259,7 @@ static size_t count_lines(const char *text)
 
 static void bash_offers_every_command_and_nothing_else(void **state)
 {
-    char offers[4096];
+    char offers[2048];
     size_t count = 0;
     const struct command_row *commands = options_commands(&count);
     (void)state;
@@ -278,7 +278,7 @@ static void bash_offers_the_options_of_each_command_and_no_others(void **state)
     (void)state;
     for (size_t i = 0; i < command_count; i++) {
         char words[128];
-        char offers[4096];
+        char offers[2048];
         (void)snprintf(words, sizeof(words), "attachctl --queue q %s --", commands[i].name);
         complete_with_bash(words, offers, sizeof(offers));
         for (size_t j = 0; j < row_count; j++) {
@@ -297,7 +297,7 @@ static void bash_knows_which_options_take_a_value(void **state)
     (void)state;
     for (size_t i = 0; i < count; i++) {
         char words[128];
-        char offers[4096];
+        char offers[2048];
         if (rows[i].kind == OPTION_FLAG)
             continue;
         (void)snprintf(words, sizeof(words), "attachctl --%s status \"\"", rows[i].name);
@@ -313,7 +313,7 @@ static void bash_knows_which_options_take_a_value(void **state)
 
 static void bash_offers_the_values_of_a_stream(void **state)
 {
-    char offers[4096];
+    char offers[2048];
     (void)state;
     complete_with_bash("attachctl read-output --stream std", offers, sizeof(offers));
     assert_string_equal(offers, "\nstdout\nstderr\n");
