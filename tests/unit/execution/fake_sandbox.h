@@ -12,6 +12,8 @@
 #include "providers/profile.h"
 #include "providers/provider.h"
 
+enum { FAKE_SCRIPT_MAX = 16 * 1024, FAKE_ARENA_MAX = 1024 * 1024 };
+
 struct fake_sandbox {
     struct sandbox sandbox; /* first, as in every provider */
     struct provider provider;
@@ -39,7 +41,7 @@ struct fake_sandbox {
     int probes;
     int wakes;
     int execs;
-    char script[16 * 1024];
+    char script[FAKE_SCRIPT_MAX];
     uint64_t timeout_ms;
     size_t output_limit_bytes;
     const char *request_id;
@@ -144,7 +146,8 @@ static void fake_init(struct fake_sandbox *fake)
 {
     *fake = (struct fake_sandbox){
         .provider = {.name = "fake",
-                     .limits = {.max_script_bytes = 16 * 1024, .max_file_bytes = 1024},
+                     .limits = {.max_script_bytes = FAKE_SCRIPT_MAX,
+                                .max_file_bytes = 1024},
                      .probe = fake_probe,
                      .exec = fake_exec,
                      .wake = fake_wake,

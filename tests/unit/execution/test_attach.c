@@ -15,7 +15,7 @@ static void scene_init(struct scene *scene)
 {
     fake_init(&scene->fake);
     scene->call = (struct fake_call){.fake = &scene->fake, .returned = -2};
-    scene->call.arena = arena_new(1024 * 1024);
+    scene->call.arena = arena_new(FAKE_ARENA_MAX);
     scene->call.request =
         (struct attach_request){.execution_id = "a1", .remote_dir = "/app"};
 }
@@ -174,7 +174,7 @@ static void raw_output_is_not_copied(void **state)
                         "status-line exited|a1|0|\noutput stdout %d %d\n",
                         SIZE, SIZE);
     memset(body + head, 0, SIZE);
-    (void)strcpy(body + head + SIZE, "\noutput-end\n");
+    (void)snprintf(body + head + SIZE, 20, "\noutput-end\n");
     scene.fake.body = body;
     scene.fake.body_bytes = (size_t)head + SIZE + strlen("\noutput-end\n");
     scene.call.request.stdout_request = (struct output_request){true, 0, SIZE};

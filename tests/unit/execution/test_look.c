@@ -22,6 +22,8 @@ static const char RAW[] = "output stdout 100 5\nab\0\nc\noutput-end\n"
 static const char BASE64[] = "output stdout 100 5\nYWIA\nCmM=\n\noutput-end\n"
                              "output stderr 0 0\n\noutput-end\n";
 
+enum { ARENA_MAX = 1024 * 1024 };
+
 struct answer {
     char data[4096];
     size_t size;
@@ -42,7 +44,7 @@ static void add(struct answer *answer, const char *text, size_t size)
 
 static void answer_init(struct answer *answer, bool base64)
 {
-    *answer = (struct answer){.arena = arena_new(1024 * 1024)};
+    *answer = (struct answer){.arena = arena_new(ARENA_MAX)};
     answer->request = (struct look_request){
         .nonce = NONCE,
         .remote_dir = "/app",

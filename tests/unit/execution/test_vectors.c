@@ -114,7 +114,7 @@ static void scene_init(struct scene *scene)
 {
     fake_init(&scene->fake);
     scene->call = (struct fake_call){.fake = &scene->fake};
-    scene->call.arena = arena_new(1024 * 1024);
+    scene->call.arena = arena_new(FAKE_ARENA_MAX);
     scene->call.request =
         (struct attach_request){.execution_id = "attempt-1", .remote_dir = "/app"};
 }
@@ -131,11 +131,10 @@ static void set_status(struct scene *scene, const char *line, const char *more)
     bool is_starting = strncmp(line, "starting|", 9) == 0;
     (void)snprintf(scene->body, sizeof(scene->body),
                    "directory directory\nproc yes\nstatus file\nstatus-line %s\n%s"
-                   "token missing\n%s%s",
+                   "token missing\n%s%s%s",
                    line, is_running ? "pid file\npid-line 77\n" : "pid missing\n",
                    is_running ? "process S 5 5\nsignalable yes\n" : "",
-                   is_starting ? "launcher yes\n" : "");
-    (void)strcat(scene->body, more);
+                   is_starting ? "launcher yes\n" : "", more);
     fake_set_body(&scene->fake, scene->body);
 }
 
@@ -215,11 +214,11 @@ static json_t *run_execution_id(const json_t *input, const json_t *expected)
     const json_t *value = json_object_get(input, "executionId");
     const char *text = json_string_value(value);
     char repeated[256] = "";
-    int times = 0;
     if (strlen(text) != json_string_length(value)) /* a NUL: no text of the protocol */
         return error_of("refused when the job is decoded");
-    if (sscanf(text, "\"a\" x %d", &times) == 1) {
-        memset(repeated, 'a', (size_t)times);
+    static const char repeat[] = "\"a\" x ";
+    if (strncmp(text, repeat, strlen(repeat)) == 0) {
+        memset(repeated, 'a', strtoul(text + strlen(repeat), NULL, 10));
         text = repeated;
     }
     struct error err = {0};
