@@ -9,7 +9,10 @@
 #include "execution/status.h"
 #include "runtime/arena.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* libFuzzer's own name. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); // NOLINT
+
+enum { ARENA_MAX = 4 * 1024 * 1024 };
 
 static void use(const char *data, size_t size)
 {
@@ -18,11 +21,11 @@ static void use(const char *data, size_t size)
         sum = (char)(sum ^ data[i]);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) // NOLINT
 {
     if (size == 0)
         return 0;
-    arena_scoped struct arena *arena = arena_new(4 * 1024 * 1024);
+    arena_scoped struct arena *arena = arena_new(ARENA_MAX);
     uint8_t flags = data[0];
     struct look_request request = {
         .nonce = "00112233445566778899aabbccddeeff",

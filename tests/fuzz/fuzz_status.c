@@ -8,7 +8,19 @@
 #include "execution/status.h"
 #include "runtime/arena.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* libFuzzer's own name. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); // NOLINT
+
+enum { ARENA_MAX = 4 * 1024 * 1024 };
+
+/* What holds for every status. */
+static void check(const struct status *status)
+{
+    bool has_reason = status->state == STATUS_UNKNOWN || status->state == STATUS_LOST;
+    assert(has_reason == (status->reason != NULL));
+    assert(status->has_exit_code == (status->state == STATUS_EXITED));
+    assert(!status->has_exit_code || (status->exit_code >= 0 && status->exit_code <= 255));
+}
 
 static const char *take_text(struct arena *arena, const char **at, size_t *left)
 {
@@ -20,11 +32,11 @@ static const char *take_text(struct arena *arena, const char **at, size_t *left)
     return text;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) // NOLINT
 {
     if (size == 0)
         return 0;
-    arena_scoped struct arena *arena = arena_new(1024 * 1024);
+    arena_scoped struct arena *arena = arena_new(ARENA_MAX);
     const char *at = (const char *)data + 1;
     size_t left = size - 1;
     uint8_t flags = data[0];
@@ -48,11 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         !seen.blank_start_time)
         return 0;
     struct status status;
-    if (status_judge(&seen, "a1", arena, &status) != 0)
-        return 0;
-    bool has_reason = status.state == STATUS_UNKNOWN || status.state == STATUS_LOST;
-    assert(has_reason == (status.reason != NULL));
-    assert(status.has_exit_code == (status.state == STATUS_EXITED));
-    assert(!status.has_exit_code || (status.exit_code >= 0 && status.exit_code <= 255));
+    if (status_judge(&seen, "a1", arena, &status) == 0)
+        check(&status);
     return 0;
 }

@@ -41,7 +41,7 @@ struct fake_sandbox {
     int probes;
     int wakes;
     int execs;
-    char script[FAKE_SCRIPT_MAX];
+    char script[512]; /* its beginning: the arguments */
     uint64_t timeout_ms;
     size_t output_limit_bytes;
     const char *request_id;
@@ -106,7 +106,7 @@ static int fake_exec(struct sandbox *sandbox, const struct exec_request *request
 {
     struct fake_sandbox *fake = (struct fake_sandbox *)sandbox;
     fake->execs++;
-    (void)snprintf(fake->script, sizeof(fake->script), "%s", request->script);
+    (void)snprintf(fake->script, sizeof(fake->script), "%.511s", request->script);
     fake->timeout_ms = request->timeout_ms;
     fake->output_limit_bytes = request->output_limit_bytes;
     fake->request_id = request->request_id;

@@ -25,7 +25,7 @@ static const char BASE64[] = "output stdout 100 5\nYWIA\nCmM=\n\noutput-end\n"
 enum { ARENA_MAX = 1024 * 1024 };
 
 struct answer {
-    char data[4096];
+    char data[1024];
     size_t size;
     struct look_request request;
     struct arena *arena;

@@ -207,7 +207,7 @@ static pid_t start_shell(const struct place *place, const char *script, int out)
 
 static void read_all(int fd, struct buffer *answer)
 {
-    char chunk[65536];
+    char chunk[2048];
     for (;;) {
         struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
         assert_int_equal(poll(&poll_fd, 1, WAIT_MS), 1);

@@ -107,7 +107,7 @@ static json_t *status_to_json(const struct status *status)
 struct scene {
     struct fake_sandbox fake;
     struct fake_call call;
-    char body[4096];
+    char body[1024];
 };
 
 static void scene_init(struct scene *scene)
