@@ -315,7 +315,7 @@ class Sandboxes(Asking):
             with self.subTest(str(change)):
                 check(self.ask({**local_job(f"j{i}"), **change}))
         self.assertEqual(before, self.look(), "something was written")
-        self.assertEqual([], processes_below(self.directory))
+        self.assertEqual([], processes_below(self.root))
         self.end()
 
     def refusal(self, field, text=None, code="invalid_argument"):
