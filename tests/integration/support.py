@@ -408,12 +408,12 @@ def info_job(job_id, **more):
     return {"id": job_id, "op": "info", "sandbox": {"provider": "cua-fleet", "id": "vm-1"}, **more}
 
 
-def attach_job(job_id, sandbox="box", **more):
+def attach_job(job_id, sandbox="box", provider="local", **more):
     """On provider local, with output: what the gate can hold."""
     return {
         "id": job_id,
         "op": "attach",
-        "sandbox": {"provider": "local", "id": sandbox},
+        "sandbox": {"provider": provider, "id": sandbox},
         "execution_id": "attempt-1",
         "read": {"stdout": 0},
         "timeout_ms": 600_000,

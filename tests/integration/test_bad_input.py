@@ -297,6 +297,7 @@ class Sandboxes(Asking):
         self.outside = os.path.join(self.directory, "outside")
         os.makedirs(os.path.join(self.outside, "mastra-app"))
         os.symlink(self.outside, os.path.join(self.root, "link"))
+        os.symlink(self.outside, os.path.join(self.root, "box", "away"))
         with open(os.path.join(self.root, "plain"), "wb"):
             pass
         self.config = self.local_config()
@@ -315,7 +316,7 @@ class Sandboxes(Asking):
             with self.subTest(str(change)):
                 check(self.ask({**local_job(f"j{i}"), **change}))
         self.assertEqual(before, self.look(), "something was written")
-        self.assertEqual([], processes_below(self.directory))
+        self.assertEqual([], processes_below(self.root))
         self.end()
 
     def refusal(self, field, text=None, code="invalid_argument"):
@@ -343,6 +344,8 @@ class Sandboxes(Asking):
                 for bad in (
                     *("", "relative", "./x", "~/x", "../outside", "/..", "/a/../../etc"),
                     *("/a/..", "/a\0b", "a\0b", b"/\xff", 7, ["/a"], "/" + "a" * 5000),
+                    *("/etc", self.outside, self.root, f"{self.root}/link"),
+                    *(f"{self.root}/other", f"{self.root}/boxes", f"{self.root}/box/away"),
                 )
             ]
         )
@@ -396,7 +399,7 @@ class Sandboxes(Asking):
 
         self.ask_all(
             [
-                ({"remote_dir": self.root + "/" + odd}, unknown)
+                ({"remote_dir": f"{self.root}/box/{odd}"}, unknown)
                 for odd in (
                     *("$(touch pwned)", "`touch pwned`", "a;touch pwned", "a'b", 'a"b', "a b"),
                     *("a\nb", "*", "-n", "a\\b", "ä€", "#", "a&b|c>d", "!!", "%s%n"),

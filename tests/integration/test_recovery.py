@@ -112,9 +112,9 @@ class Recovery(IntegrationTest):
         self.make_group()
         entry = self.enqueue(capability_job("j1"), source="billing")
         self.read_as_ghost(1)
-        self.client.execute_command(
-            *("XCLAIM", self.key("jobs"), GROUP, "ghost", 0, entry),
-            *("IDLE", self.lease_ms * 10, "RETRYCOUNT", 50, "JUSTID"),
+        self.client.xclaim(
+            *(self.key("jobs"), GROUP, "ghost", 0, [entry]),
+            **{"idle": 10 * self.lease_ms, "retrycount": 50, "justid": True},
         )
         worker = self.start_worker()
         letter = self.wait_letters(1)[0]
