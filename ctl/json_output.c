@@ -10,6 +10,7 @@
 #include <openssl/evp.h>
 
 #include "ctl/visible.h"
+#include "runtime/utf8.h"
 
 enum { KEY_MAX_BYTES = 64 * 1024 };
 
@@ -38,7 +39,7 @@ static json_t *extension_value(const struct message *value)
 
 static json_t *text_value(const struct message *value)
 {
-    if (message_is_utf8(value->text.data, value->text.size))
+    if (utf8_is_valid(value->text.data, value->text.size))
         return json_stringn_nocheck(value->text.data, value->text.size);
     json_t *object = json_object();
     if (json_object_set_new(object, "base64",
@@ -83,7 +84,7 @@ static int set_pair(json_t *object, const struct message_pair *pair)
     buffer_init(&key, KEY_MAX_BYTES);
     int failed = append_key(&key, &pair->key);
     bool is_binary =
-        value->type == MESSAGE_TEXT && !message_is_utf8(value->text.data, value->text.size);
+        value->type == MESSAGE_TEXT && !utf8_is_valid(value->text.data, value->text.size);
     if (!failed && is_binary)
         failed = buffer_append_text(&key, "_base64");
     if (failed)
