@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "queue/message.h"
+#include "runtime/utf8.h"
 
 /* The code point of a well-formed sequence of `bytes` bytes. */
 static uint32_t code_point(const char *data, size_t bytes)
@@ -37,7 +38,7 @@ int visible_append(struct buffer *out, const char *data, size_t size, bool keep_
     size_t at = 0;
     int failed = 0;
     while (at < size && !failed) {
-        size_t step = message_utf8_step(data + at, size - at);
+        size_t step = utf8_step(data + at, size - at);
         uint32_t code = step ? code_point(data + at, step) : (unsigned char)data[at];
         bool as_byte =
             step == 0 || (step == 1 && is_control((unsigned char)code, keep_lines));
