@@ -20,8 +20,10 @@ if(ATTACHD_SANITIZE)
         -fsanitize=${ATTACHD_SANITIZE} -fno-sanitize-recover=all)
     target_link_options(attachd_flags INTERFACE -fsanitize=${ATTACHD_SANITIZE})
 else()
-    # Sanitizers put red zones into every frame, so the limit holds for plain builds.
-    target_compile_options(attachd_flags INTERFACE -Wframe-larger-than=4096)
+    # Sanitizers put red zones into every frame, so the limit holds for plain builds; and for
+    # what may run on a task's stack, not for programs with the property ATTACHD_LARGE_FRAMES.
+    target_compile_options(attachd_flags INTERFACE
+        $<$<NOT:$<BOOL:$<TARGET_PROPERTY:ATTACHD_LARGE_FRAMES>>>:-Wframe-larger-than=4096>)
     target_compile_options(attachd_flags INTERFACE
         $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
 endif()

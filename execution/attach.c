@@ -130,7 +130,7 @@ static int decide(struct sandbox *sandbox, const struct attach_request *request,
 {
     if (!can_look_freely(sandbox))
         return decide_unseen(sandbox, request, result, err);
-    struct sandbox_info info;
+    struct sandbox_info info = {0};
     struct error failure = {0};
     if (sandbox_probe(sandbox, arena, &info, &failure) != 0) {
         bool may_wake = (sandbox->traits & TRAIT_EXEC_WAKES) && !request->wake;
@@ -229,7 +229,7 @@ static int send_command(struct sandbox *sandbox, const struct attach_request *re
     size_t limit = sandbox->provider->limits.max_script_bytes;
     if (look_compose(look_request, limit, arena, &exec_request.script, err) != 0)
         return -1;
-    struct exec_result exec;
+    struct exec_result exec = {0};
     if (sandbox_exec(sandbox, &exec_request, arena, &exec, err) != 0)
         return map_exec_error(err);
     if (exec.out.dropped_bytes > 0)
@@ -285,8 +285,8 @@ int attach_look(struct sandbox *sandbox, const struct attach_request *request,
     if (decision == DECISION_ERROR)
         return -1;
     if (decision == DECISION_SEND) {
-        struct look_request look_request;
-        struct look look;
+        struct look_request look_request = {0};
+        struct look look = {0};
         if (send_command(sandbox, request, &look_request, arena, &look, err) != 0)
             return -1;
         if (judge(request, &look, arena, &result, err) != 0)

@@ -77,24 +77,26 @@ static int garbled(struct reader *reader, const char *what)
                      "the sandbox's answer is cut or garbled (%s)", what);
 }
 
-/* The next line, without its end and a CR before it, in the arena. The last line of an
- * answer may lack its end, since some providers trim what a command prints; whoever reads
- * it knows whether it is whole. */
-static int next_line(struct reader *reader, char **ret_line)
+/* The next line, without its end and a CR before it, in the arena; NULL with err set where
+ * there is none. The last line of an answer may lack its end, since some providers trim
+ * what a command prints; whoever reads it knows whether it is whole. */
+static char *next_line(struct reader *reader)
 {
-    if (reader->at == reader->end)
-        return garbled(reader, "no end mark");
-    size_t left = (size_t)(reader->end - reader->at);
-    const char *line_end = memchr(reader->at, '\n', left);
-    size_t length = line_end ? (size_t)(line_end - reader->at) : left;
-    if (memchr(reader->at, '\0', length))
-        return garbled(reader, "a NUL in a line");
     const char *start = reader->at;
+    size_t left = (size_t)(reader->end - start);
+    const char *line_end = memchr(start, '\n', left);
+    size_t length = line_end ? (size_t)(line_end - start) : left;
+    if (left == 0 || memchr(start, '\0', length)) {
+        (void)garbled(reader, left == 0 ? "no end mark" : "a NUL in a line");
+        return NULL;
+    }
     reader->at += length + (line_end ? 1 : 0);
     if (length > 0 && start[length - 1] == '\r')
         length--;
-    *ret_line = arena_text_n(reader->arena, start, length);
-    return *ret_line ? 0 : error_set_memory(reader->err, "an answer's line");
+    char *line = arena_text_n(reader->arena, start, length);
+    if (!line)
+        (void)error_set_memory(reader->err, "an answer's line");
+    return line;
 }
 
 /* Decimal digits only. */
@@ -257,9 +259,9 @@ static int read_raw(struct reader *reader, size_t size, struct look_output *outp
 /* Base64 up to the line output-end; `-` is no letter of base64. */
 static int read_base64(struct reader *reader, size_t size, struct look_output *output)
 {
-    static const char END[] = "output-end";
+    static const char last[] = "output-end";
     const char *end =
-        memmem(reader->at, (size_t)(reader->end - reader->at), END, sizeof(END) - 1);
+        memmem(reader->at, (size_t)(reader->end - reader->at), last, sizeof(last) - 1);
     if (!end)
         return garbled(reader, "output is short");
     char *data = NULL;
@@ -307,8 +309,8 @@ static int rule_output(struct reader *reader, char *value)
                                          : read_raw(reader, (size_t)size, &output);
     if (failed)
         return -1;
-    char *line;
-    if (next_line(reader, &line) != 0)
+    char *line = next_line(reader);
+    if (!line)
         return -1;
     if (strcmp(line, "output-end") != 0)
         return garbled(reader, "output has another length");
@@ -354,8 +356,8 @@ static const struct {
 
 static int read_fact(struct reader *reader)
 {
-    char *line;
-    if (next_line(reader, &line) != 0)
+    char *line = next_line(reader);
+    if (!line)
         return -1;
     char *value = line;
     const char *tag = strsep(&value, " ");
@@ -391,8 +393,8 @@ static int find_begin(struct reader *reader)
     if (!begin)
         return garbled(reader, "no begin mark");
     reader->at = begin + length;
-    char *rest;
-    if (next_line(reader, &rest) != 0)
+    const char *rest = next_line(reader);
+    if (!rest)
         return -1;
     return *rest == '\0' ? 0 : garbled(reader, "no begin mark");
 }

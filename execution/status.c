@@ -210,10 +210,10 @@ static int parse_line(char *line, const char *execution_id, struct arena *arena,
 int status_parse(const char *text, const char *execution_id, struct arena *arena,
                  struct status *ret_status)
 {
-    static const char BLANKS[] = " \t\r\n\v\f";
-    text += strspn(text, BLANKS);
+    static const char blanks[] = " \t\r\n\v\f";
+    text += strspn(text, blanks);
     size_t length = strlen(text);
-    while (length > 0 && strchr(BLANKS, text[length - 1]))
+    while (length > 0 && strchr(blanks, text[length - 1]))
         length--;
     char *line = arena_text_n(arena, text, length);
     if (!line)

@@ -156,7 +156,6 @@ static int local_open(const struct descriptor *descriptor, const struct profile 
     local->env = base_environment(profile, arena);
     if (!local->id || !local->env)
         return error_set_memory(err, "a sandbox handle");
-    local->sandbox.traits = profile->provider->traits;
     *ret_sandbox = &local->sandbox;
     return 0;
 }
@@ -506,9 +505,6 @@ SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
                                      struct error *err)
 {
     const struct local *local = (const struct local *)sandbox;
-    if (bytes > MAX_FILE_BYTES)
-        return error_set_field(err, "data", "a file of %zu bytes; provider local takes %d",
-                               bytes, MAX_FILE_BYTES);
     const char *inner = check_text(local, "path", path, err);
     if (!inner)
         return -1;

@@ -155,6 +155,7 @@ int sandbox_open(const struct descriptor *descriptor, const struct profile *prof
     if (provider->open(descriptor, profile, arena, &sandbox, err) != 0)
         return -1;
     sandbox->provider = provider;
+    sandbox->traits = provider->traits & ~sandbox->missing_traits;
     sandbox->profile = profile;
     sandbox->provider_name = descriptor->provider;
     sandbox->id = descriptor->sandbox_id;
@@ -196,6 +197,11 @@ int sandbox_write_file(struct sandbox *sandbox, const char *path, unsigned mode,
 {
     if (sandbox_require(sandbox, CAPABILITY_WRITE_FILE, err) != 0)
         return -1;
+    size_t limit = sandbox->provider->limits.max_file_bytes;
+    if (bytes > limit)
+        return error_set(err, ERROR_INVALID_ARGUMENT,
+                         "a file of %zu bytes is larger than provider %s takes (%zu)",
+                         bytes, sandbox->provider->name, limit);
     sandbox->exec_count++;
     return sandbox->provider->write_file(sandbox, path, mode, data, bytes, err);
 }

@@ -176,7 +176,8 @@ struct sandbox {
     const char *provider_name; /* as the job gave it */
     const char *id;            /* the provider's own sandbox identity */
     unsigned traits;
-    uint32_t exec_count; /* commands sent so far */
+    unsigned missing_traits; /* set by open: what this one lacks of its provider's traits */
+    uint32_t exec_count;     /* commands sent so far */
 };
 
 /* Opens a handle from the descriptor and the profile it names. The handle and all it points

@@ -11,6 +11,8 @@
  * Formats: https://github.com/msgpack/msgpack/blob/master/spec.md */
 #include "queue/message.h"
 
+#include "runtime/utf8.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,38 +409,6 @@ const struct message *message_find(const struct message *map, const char *key)
 
 /* The table 3-7 of the Unicode standard (well-formed UTF-8 byte sequences): the first byte
  * decides the length and the range of the second. */
-size_t message_utf8_step(const char *data, size_t bytes)
-{
-    const unsigned char *text = (const unsigned char *)data;
-    if (bytes == 0)
-        return 0;
-    if (text[0] < 0x80)
-        return 1;
-    if (text[0] < 0xc2 || text[0] > 0xf4)
-        return 0;
-    size_t length = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    unsigned char least = text[0] == 0xe0 ? 0xa0 : text[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned char most = text[0] == 0xed ? 0x9f : text[0] == 0xf4 ? 0x8f : 0xbf;
-    if (bytes < length || text[1] < least || text[1] > most)
-        return 0;
-    for (size_t i = 2; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    return length;
-}
-
-bool message_is_utf8(const char *data, size_t bytes)
-{
-    for (size_t at = 0; at < bytes;) {
-        size_t step = message_utf8_step(data + at, bytes - at);
-        if (step == 0)
-            return false;
-        at += step;
-    }
-    return true;
-}
-
 int message_text(const struct message *value, const char *field, size_t max_bytes,
                  struct arena *arena, const char **ret_text, struct error *err)
 {
@@ -449,7 +419,7 @@ int message_text(const struct message *value, const char *field, size_t max_byte
                                field, max_bytes, value->text.size);
     if (value->text.size > 0 && memchr(value->text.data, '\0', value->text.size))
         return error_set_field(err, field, "%s must not contain NUL bytes", field);
-    if (!message_is_utf8(value->text.data, value->text.size))
+    if (!utf8_is_valid(value->text.data, value->text.size))
         return error_set_field(err, field, "%s must be UTF-8", field);
     const char *text = arena_text_n(arena, value->text.data, value->text.size);
     if (!text)

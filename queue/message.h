@@ -78,11 +78,6 @@ const struct message *message_find(const struct message *map, const char *key);
 /* Whether the value is exactly this text. */
 bool message_is_text(const struct message *value, const char *text);
 
-bool message_is_utf8(const char *data, size_t bytes);
-
-/* The length of the well-formed UTF-8 sequence that data begins with, 1 to 4; 0: none. */
-size_t message_utf8_step(const char *data, size_t bytes);
-
 /* A text as a NUL-terminated copy in the arena. -1 with invalid_argument on `field` where
  * the value is no text, not UTF-8, holds a NUL, or is longer than max_bytes. */
 NODISCARD int message_text(const struct message *value, const char *field, size_t max_bytes,

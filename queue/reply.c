@@ -5,6 +5,8 @@
  * again behind for every reply with a megabyte of output in it. */
 #include "queue/reply.h"
 
+#include "runtime/utf8.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -50,7 +52,7 @@ static size_t repaired_size(const char *text, size_t size)
 {
     size_t repaired = 0;
     for (size_t at = 0; at < size;) {
-        size_t step = message_utf8_step(text + at, size - at);
+        size_t step = utf8_step(text + at, size - at);
         repaired += step ? step : REPLACEMENT_BYTES;
         at += step ? step : 1;
     }
@@ -61,7 +63,7 @@ static void pack_repaired(msgpack_packer *packer, const char *text, size_t size)
 {
     (void)msgpack_pack_str(packer, repaired_size(text, size));
     for (size_t at = 0; at < size;) {
-        size_t step = message_utf8_step(text + at, size - at);
+        size_t step = utf8_step(text + at, size - at);
         if (step)
             (void)msgpack_pack_str_body(packer, text + at, step);
         else
@@ -77,7 +79,7 @@ void reply_pack_text(msgpack_packer *packer, const char *text)
         return;
     }
     size_t size = strlen(text);
-    if (message_is_utf8(text, size))
+    if (utf8_is_valid(text, size))
         pack_plain(packer, text, size);
     else
         pack_repaired(packer, text, size);

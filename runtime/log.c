@@ -5,13 +5,18 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/task.h"
+#include "runtime/utf8.h"
 
-enum { COLLECTED_BYTES = 16 * 1024, LINE_BYTES = 8 * 1024, VALUE_BYTES = 1024 };
+enum {
+    COLLECTED_BYTES = 16 * 1024,
+    LINE_BYTES = 8 * 1024,
+    VALUE_BYTES = 1024,
+    TAIL_BYTES = 16 /* the marker of a cut line, a brace, LF */
+};
 
 /* The log level and where lines go: the only globals there are. */
 static enum log_level least = LOG_INFO;
@@ -54,16 +59,21 @@ bool log_level_from_name(const char *name, enum log_level *ret_level)
     return false;
 }
 
+/* A line under way. A field that does not fit is left out whole, and the line says so: half
+ * a field would break the form. */
 struct line {
     char text[LINE_BYTES];
     size_t size;
+    bool full; /* the present field found no room */
+    bool cut;  /* an earlier one did not */
 };
 
 static void add(struct line *line, const char *text, size_t bytes)
 {
-    size_t room = sizeof(line->text) - line->size - 2; /* for a closing brace and LF */
-    if (bytes > room)
-        bytes = room;
+    if (line->full || bytes > LINE_BYTES - TAIL_BYTES - line->size) {
+        line->full = true;
+        return;
+    }
     memcpy(line->text + line->size, text, bytes);
     line->size += bytes;
 }
@@ -73,23 +83,44 @@ static void add_text(struct line *line, const char *text)
     add(line, text, strlen(text));
 }
 
-/* The inside of a quoted value, the same for logfmt and JSON. Bytes that are no printable
- * ASCII but part of UTF-8 pass; a terminal must not be steered by what a sandbox printed.
+/* How many bytes may stand as they are: printable text and UTF-8, but not the C1 controls,
+ * which some terminals obey. */
+static size_t count_safe(const char *text, size_t bytes)
+{
+    size_t at = 0;
+    while (at < bytes) {
+        unsigned char c = (unsigned char)text[at];
+        size_t step = c < 0x80 ? 1 : utf8_step(text + at, bytes - at);
+        if (step == 0 || c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+            break;
+        if (c == 0xc2 && (unsigned char)text[at + 1] < 0xa0)
+            break;
+        at += step;
+    }
+    return at;
+}
+
+/* The inside of a quoted value, the same for logfmt and JSON. A terminal must not be
+ * steered by what a sandbox printed, and a byte that is no UTF-8 must not break the JSON.
  */
 static void add_escaped(struct line *line, const char *text, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)text[i];
+    for (size_t at = 0; at < bytes;) {
+        size_t safe = count_safe(text + at, bytes - at);
+        add(line, text + at, safe);
+        at += safe;
+        if (at == bytes)
+            return;
+        unsigned char c = (unsigned char)text[at];
         char escape[8];
         if (c == '"' || c == '\\')
             (void)snprintf(escape, sizeof(escape), "\\%c", c);
         else if (c == '\n')
             (void)snprintf(escape, sizeof(escape), "\\n");
-        else if (c < 0x20 || c == 0x7f)
-            (void)snprintf(escape, sizeof(escape), "\\u%04x", c);
         else
-            (void)snprintf(escape, sizeof(escape), "%c", c);
+            (void)snprintf(escape, sizeof(escape), "\\u%04x", c);
         add_text(line, escape);
+        at++;
     }
 }
 
@@ -105,10 +136,22 @@ static bool is_plain(const char *text)
     return true;
 }
 
+/* At most `most` bytes of the text, and no part of a character. */
+static size_t cut_length(const char *text, size_t most)
+{
+    size_t bytes = strnlen(text, most + 1);
+    if (bytes <= most)
+        return bytes;
+    bytes = most;
+    while (bytes > most - 3 && ((unsigned char)text[bytes] & 0xc0) == 0x80)
+        bytes--;
+    return bytes;
+}
+
 static void add_quoted(struct line *line, const char *text)
 {
     add_text(line, "\"");
-    add_escaped(line, text, strnlen(text, VALUE_BYTES));
+    add_escaped(line, text, cut_length(text, VALUE_BYTES));
     add_text(line, "\"");
 }
 
@@ -116,6 +159,7 @@ static void add_field(struct line *line, const char *key, const char *text, int6
 {
     char digits[24];
     bool json = form == LOG_FORMAT_JSON;
+    size_t before = line->size;
     add_text(line, line->size == 0 ? (json ? "{" : "") : (json ? "," : " "));
     if (json)
         add_quoted(line, key);
@@ -130,18 +174,28 @@ static void add_field(struct line *line, const char *key, const char *text, int6
     } else {
         add_quoted(line, text);
     }
+    if (!line->full)
+        return;
+    line->size = before;
+    line->full = false;
+    line->cut = true;
 }
 
+/* The calendar is worked out once a second. */
 static void add_time(struct line *line)
 {
-    struct timeval now;
+    static time_t known;
+    static char seconds[24];
+    struct timespec now;
     struct tm parts;
-    char seconds[32];
     char text[48];
-    (void)gettimeofday(&now, NULL);
-    (void)gmtime_r(&now.tv_sec, &parts);
-    (void)strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(text, sizeof(text), "%s.%03dZ", seconds, (int)(now.tv_usec / 1000));
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (now.tv_sec != known || !seconds[0]) {
+        (void)gmtime_r(&now.tv_sec, &parts);
+        (void)strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &parts);
+        known = now.tv_sec;
+    }
+    (void)snprintf(text, sizeof(text), "%s.%03dZ", seconds, (int)(now.tv_nsec / 1000000));
     add_field(line, "time", text, 0);
 }
 
@@ -187,15 +241,19 @@ void log_write(enum log_level level, const char *message, const struct log_field
     if (!log_is_on(level))
         return;
     line.size = 0;
+    line.full = line.cut = false;
     add_time(&line);
     add_field(&line, "level", level_names[level], 0);
     add_field(&line, "msg", message, 0);
     add_task(&line);
     for (; fields && fields->key; fields++)
         add_field(&line, fields->key, fields->text, fields->number);
-    if (form == LOG_FORMAT_JSON)
-        line.text[line.size++] = '}';
-    line.text[line.size++] = '\n';
+    const char *marker = form == LOG_FORMAT_JSON ? ",\"cut\":1" : " cut=1";
+    const char *tail = form == LOG_FORMAT_JSON ? "}\n" : "\n";
+    for (const char *c = line.cut ? marker : ""; *c; c++)
+        line.text[line.size++] = *c; /* TAIL_BYTES are kept for these */
+    for (const char *c = tail; *c; c++)
+        line.text[line.size++] = *c;
     if (collected_size + line.size > sizeof(collected))
         log_flush();
     memcpy(collected + collected_size, line.text, line.size);

@@ -3,6 +3,7 @@
 #include "runtime/tail.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static int grow(struct tail *tail, size_t wanted)
         capacity = capacity > tail->limit_bytes / 2 ? tail->limit_bytes : capacity * 2;
     if (capacity > tail->limit_bytes)
         capacity = tail->limit_bytes;
-    char *data = realloc(tail->data, capacity);
+    char *data = capacity <= PTRDIFF_MAX ? realloc(tail->data, capacity) : NULL;
     if (!data)
         return -ENOMEM;
     tail->data = data;

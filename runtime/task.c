@@ -177,8 +177,8 @@ size_t task_count(const struct loop *loop)
 /* ---- the switch ------------------------------------------------------------------------
  */
 
-/* Inlined always: TSan's switch changes the shadow stack at once, so a return from here would
- * pop a frame of the other stack. */
+/* Inlined always: TSan's switch changes the shadow stack at once, so a return from here
+ * would pop a frame of the other stack. */
 __attribute__((always_inline)) static inline void switch_begins(struct side *from,
                                                                 const struct side *to)
 {
@@ -554,8 +554,15 @@ void task_set_deadline(struct task *task, struct deadline *deadline)
         arm_timer(task);
 }
 
+static void wake_task(void *arg)
+{
+    task_wake(arg);
+}
+
 int task_sleep(uint64_t ms)
 {
+    if (ms == 0) /* a deadline that has passed would not suspend at all */
+        return task_await("yield", wake_task, current);
     struct deadline deadline;
     deadline_enter(&deadline, ms);
     int result = task_await("sleep", NULL, NULL);

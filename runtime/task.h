@@ -72,7 +72,8 @@ void task_on_loop(void (*fn)(void *arg), void *arg);
 void task_cancel(struct task *task);
 bool task_is_cancelled(const struct task *task);
 
-/* Waits for at least `ms` milliseconds. 0, -ECANCELED or -ETIMEDOUT (an outer deadline). */
+/* Waits for at least `ms` milliseconds; with 0, lets every task that is ready run first. 0,
+ * -ECANCELED or -ETIMEDOUT (an outer deadline). */
 SUSPENDS NODISCARD int task_sleep(uint64_t ms);
 
 /* Runs fn(arg) in the thread pool and waits for it; it cannot be taken back. 0 or -ENOMEM.

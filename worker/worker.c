@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "queue/lease.h"
 #include "queue/reader.h"
@@ -314,6 +315,21 @@ void worker_list_tasks(struct worker *worker)
     log_flush();
 }
 
+/* Two pipes and a handle on the process for each job that runs a command here, sockets, and
+ * some to spare; the default soft limit of 1,024 would do for 300 jobs. */
+static void raise_descriptor_limit(int64_t slots)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)slots * 4 + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < wanted)
+        log_warn("the hard limit of open files is low for that many slots",
+                 LOG_INT("limit", limit.rlim_max), LOG_INT("wanted", wanted));
+}
+
 int worker_run(struct worker *worker, const struct config *config, struct error *err)
 {
     const struct queue_options options = {
@@ -327,6 +343,7 @@ int worker_run(struct worker *worker, const struct config *config, struct error 
         .on_change = on_change,
         .on_change_arg = worker,
     };
+    raise_descriptor_limit(config->slots);
     *worker = (struct worker){.config = config, .loop = loop_new()};
     if (!worker->loop)
         return error_set_memory(err, "the loop");

@@ -1,7 +1,7 @@
 /* The ceiling of the queue path: the Redis commands and the script that a worker sends for
  * a job, sent by nothing but a hiredis pipeline. No decoding, no tasks, no log.
  *
- *   queue_ceiling SOCKET QUEUE COUNT REPLY_BYTES
+ *   queue_ceiling SOCKET QUEUE COUNT REPLY_BYTES AT_ONCE
  *
  * Consumes COUNT jobs of the queue and prints its own CPU seconds; the rate is read off the
  * reply stream by whoever started it, the same way as for attachd. */
@@ -16,7 +16,7 @@
 extern const char lua_finish[];
 extern const char lua_finish_sha1[];
 
-enum { AT_ONCE = 16, REPLY_MOST = 1 << 20 };
+enum { REPLY_MOST = 1 << 20 };
 
 static void die(const char *what, const redisContext *context)
 {
@@ -32,9 +32,9 @@ static redisReply *next_reply(redisContext *context)
     return reply;
 }
 
-static void append_read(redisContext *context, const struct keys *keys)
+static void append_read(redisContext *context, const struct keys *keys, const char *at_once)
 {
-    const char *argv[] = {"XREADGROUP", "GROUP", KEYS_GROUP, "ceiling",  "COUNT", "16",
+    const char *argv[] = {"XREADGROUP", "GROUP", KEYS_GROUP, "ceiling",  "COUNT", at_once,
                           "BLOCK",      "2000",  "STREAMS",  keys->jobs, ">"};
     (void)redisAppendCommandArgv(context, sizeof(argv) / sizeof(argv[0]), argv, NULL);
 }
@@ -57,7 +57,7 @@ static void append_finish(redisContext *context, const struct keys *keys, const 
     (void)redisAppendCommandArgv(context, (int)count, argv, sizes);
 }
 
-/* Finishes what one read gave and asks for more in the same write. */
+/* Finishes what one read gave. */
 static long finish_batch(redisContext *context, const struct keys *keys,
                          const redisReply *batch, long done, const char *reply,
                          size_t reply_bytes)
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     struct keys keys;
     struct error err = {0};
     struct rusage usage;
-    if (argc != 5 || keys_init(&keys, argv[2], &err) != 0)
+    if (argc != 6 || keys_init(&keys, argv[2], &err) != 0)
         return 2;
     long count = strtol(argv[3], NULL, 10);
     size_t reply_bytes = strtoul(argv[4], NULL, 10);
@@ -86,12 +86,12 @@ int main(int argc, char **argv)
     if (!context || context->err)
         die("connect", context);
     freeReplyObject(redisCommand(context, "SCRIPT LOAD %s", lua_finish));
-    append_read(context, &keys);
+    append_read(context, &keys, argv[5]);
     redisReply *batch = next_reply(context);
     for (long done = 0; done < count;) {
         long some = finish_batch(context, &keys, batch, done, reply, reply_bytes);
         freeReplyObject(batch);
-        append_read(context, &keys);
+        append_read(context, &keys, argv[5]);
         for (long i = 0; i < some; i++) {
             redisReply *answer = next_reply(context);
             if (answer->type != REDIS_REPLY_INTEGER || answer->integer != 1)

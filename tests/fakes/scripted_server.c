@@ -126,7 +126,7 @@ static ssize_t transmit(struct connection *connection, const char *data, size_t 
 
 static void connection_read(struct scripted_server *server, struct connection *connection)
 {
-    char data[16384];
+    char data[2048];
     ssize_t count = 0;
     while ((count = receive(connection, data, sizeof(data))) > 0) {
         size_t bytes = (size_t)count;

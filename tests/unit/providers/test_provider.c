@@ -76,7 +76,7 @@ static const char *const noted_keys[] = {"region", "zone", NULL};
 
 static const struct provider full = {.name = "full",
                                      .traits = TRAIT_BACKGROUND,
-                                     .limits = {.max_script_bytes = 10},
+                                     .limits = {.max_script_bytes = 10, .max_file_bytes = 1024},
                                      .descriptor_keys = noted_keys,
                                      .open = noted_open,
                                      .close = noted_close,

@@ -9,6 +9,7 @@
 #include <msgpack.h>
 
 #include "queue/job.h"
+#include "runtime/utf8.h"
 
 enum { TEST_ARENA_BYTES = 16 * 1024 * 1024 };
 
@@ -684,7 +685,7 @@ static void an_unknown_operation_is_told_which_there_are(void **state)
     read_with(&reading, "op", op);
     assert_int_equal(reading.err.code, ERROR_UNKNOWN_OPERATION);
     assert_int_equal(strlen(reading.job.op_name), 63);
-    assert_true(message_is_utf8(reading.job.op_name, 63));
+    assert_true(utf8_is_valid(reading.job.op_name, 63));
     finish(&reading);
 }
 

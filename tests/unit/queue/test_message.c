@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "queue/message.h"
+#include "runtime/utf8.h"
 
 enum { TEST_ARENA_BYTES = 16 * 1024 * 1024 };
 
@@ -442,7 +443,7 @@ static void only_well_formed_utf8_is_utf8(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         unsigned char bytes[16];
         size_t count = from_hex(cases[i].hex, bytes, sizeof(bytes));
-        if (message_is_utf8((const char *)bytes, count) != cases[i].good)
+        if (utf8_is_valid((const char *)bytes, count) != cases[i].good)
             fail_msg("%s", cases[i].hex);
     }
 }

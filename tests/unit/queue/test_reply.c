@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "queue/reply.h"
+#include "runtime/utf8.h"
 
 enum { TEST_ARENA_BYTES = 128 * 1024 * 1024 };
 
@@ -421,11 +422,11 @@ static void an_error_cut_within_a_character_is_still_utf8(void **state)
         memcpy(text + i, "\xc3\xa4", 2);
     text[sizeof(text) - 2] = '\0';
     (void)error_set(&error, ERROR_INTERNAL, "%s", text);
-    assert_false(message_is_utf8(error.message, strlen(error.message)));
+    assert_false(utf8_is_valid(error.message, strlen(error.message)));
     assert_int_equal(reply_write_error(&envelope, &error, NULL, arena, &data, &size), 0);
     struct message map = read_back(data, size, arena);
     const struct message *written = message_find(message_find(&map, "error"), "message");
-    assert_true(message_is_utf8(written->text.data, written->text.size));
+    assert_true(utf8_is_valid(written->text.data, written->text.size));
 }
 
 int main(void)

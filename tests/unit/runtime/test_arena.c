@@ -13,8 +13,8 @@ static void pieces_are_aligned_and_apart(void **state)
 {
     (void)state;
     arena_scoped struct arena *arena = arena_new(SIZE_MAX);
-    unsigned char *pieces[500];
-    size_t sizes[500];
+    static unsigned char *pieces[500];
+    static size_t sizes[500];
     unsigned seed = 1;
     for (size_t i = 0; i < 500; i++) {
         sizes[i] = (size_t)rand_r(&seed) % (i % 50 == 0 ? 200000 : 300);

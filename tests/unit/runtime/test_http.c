@@ -30,7 +30,13 @@
 #define OK_2  "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 #define BEGIN "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
 
-enum { ARENA_BYTES = 32 * 1024 * 1024, MAX_OUTCOMES = 24, MANY = 600, UNTOUCHED = -77 };
+enum {
+    ARENA_BYTES = 32 * 1024 * 1024,
+    RECEIVED_BYTES = 4096,
+    MAX_OUTCOMES = 24,
+    MANY = 600,
+    UNTOUCHED = -77
+};
 
 struct outcome {
     int result;
@@ -51,12 +57,12 @@ struct scene {
     struct scripted_server *server;
     struct arena *arena;
     char url[256];
-    struct outcome outcomes[MAX_OUTCOMES];
+    struct outcome *outcomes; /* MAX_OUTCOMES */
     size_t outcome_count;
     struct task *task;
     size_t good;
     size_t ended;
-    char received[4096];
+    char *received; /* RECEIVED_BYTES */
     size_t received_bytes;
     size_t refuse_after; /* on_data ends the transfer at that many bytes; 0: never */
     size_t numbers[4];
@@ -134,6 +140,9 @@ static void play(void *arg)
 
 static void scene_run(struct scene *scene)
 {
+    scene->outcomes = calloc(MAX_OUTCOMES, sizeof(*scene->outcomes));
+    scene->received = calloc(1, RECEIVED_BYTES);
+    assert_true(scene->outcomes && scene->received);
     support_run_task(play, scene);
 }
 
@@ -141,6 +150,8 @@ static void scene_done(struct scene *scene)
 {
     scripted_server_free(scene->server);
     arena_free(scene->arena);
+    free(scene->outcomes);
+    free(scene->received);
 }
 
 static void assert_code(const struct outcome *outcome, enum error_code code)
@@ -191,6 +202,12 @@ static const struct scripted_step answer_when_released[] = {{SCRIPTED_EXPECT, NU
                                                             {SCRIPTED_REPEAT, NULL, 0},
                                                             {0}};
 
+static void count_watch(uv_handle_t *handle, void *arg)
+{
+    size_t *count = arg;
+    *count += uv_handle_get_type(handle) == UV_POLL;
+}
+
 static void perform_as_one_of_many(void *arg)
 {
     struct scene *scene = arg;
@@ -232,12 +249,6 @@ static void sixty_four_requests_are_under_way_at_once(void **state)
     assert_int_equal(scripted_server_connections(scene.server), 64);
     assert_int_equal(scene.numbers[0], 1);
     scene_done(&scene);
-}
-
-static void count_watch(uv_handle_t *handle, void *arg)
-{
-    size_t *count = arg;
-    *count += uv_handle_get_type(handle) == UV_POLL;
 }
 
 static void perform_64_and_count_watches(struct scene *scene)
@@ -322,10 +333,18 @@ static void a_thousand_requests_leave_no_descriptor_and_no_memory(void **state)
     scene_done(&scene);
 }
 
+static void count_active_watch(uv_handle_t *handle, void *arg)
+{
+    size_t *count = arg;
+    *count += uv_handle_get_type(handle) == UV_POLL && uv_is_active(handle);
+}
+
 static void perform_after_the_server_hung_up(struct scene *scene)
 {
     (void)perform(scene);
     await_count(scene, scripted_server_ends, 1);
+    /* One that stays on would find the closed connection readable in every turn. */
+    uv_walk(&task_loop(task_self())->uv, count_active_watch, &scene->numbers[0]);
     (void)perform(scene);
 }
 
@@ -343,6 +362,7 @@ static void a_kept_connection_that_was_closed_meanwhile_is_not_used(void **state
     assert_ok(&scene.outcomes[0], "ok");
     assert_ok(&scene.outcomes[1], "ok");
     assert_int_equal(scripted_server_requests(scene.server), 2);
+    assert_int_equal(scene.numbers[0], 0);
     scene_done(&scene);
 }
 
@@ -506,7 +526,7 @@ static void an_answer_that_is_not_whole_may_have_run(void **state)
 static int take_data(void *arg, const void *data, size_t bytes)
 {
     struct scene *scene = arg;
-    if (task_self() || scene->received_bytes + bytes >= sizeof(scene->received))
+    if (task_self() || scene->received_bytes + bytes >= RECEIVED_BYTES)
         return -1; /* it is promised to be called on the loop's stack */
     memcpy(scene->received + scene->received_bytes, data, bytes);
     scene->received_bytes += bytes;
@@ -1125,7 +1145,7 @@ static void perform_and_list_a_childs_descriptors(struct scene *scene)
     if (!child)
         return;
     while (fgets(scene->received + scene->received_bytes,
-                 (int)(sizeof(scene->received) - scene->received_bytes), child))
+                 (int)(RECEIVED_BYTES - scene->received_bytes), child))
         scene->received_bytes = strlen(scene->received);
     (void)pclose(child);
 }

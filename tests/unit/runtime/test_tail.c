@@ -8,20 +8,6 @@
 #include "runtime/arena.h"
 #include "runtime/tail.h"
 
-/* The sanitizers end the program at an allocation that is too large, unless told not to. */
-/* NOLINTBEGIN(readability-identifier-naming): their names. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-/* NOLINTEND(readability-identifier-naming) */
-
 enum { ALL_BYTES = 60000 };
 
 /* Appends pieces of many sizes and compares with the last limit bytes of all of them. */

@@ -1,0 +1,50 @@
+/* attachctl: runs a command, writes what it gave, ends with its status. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/run.h"
+
+static const char *from_environment(const char *variable)
+{
+    return getenv(variable);
+}
+
+/* All of it. 0, or -errno. */
+static int write_all(int fd, const struct buffer *buffer)
+{
+    for (size_t at = 0; at < buffer->size;) {
+        ssize_t bytes = write(fd, buffer->data + at, buffer->size - at);
+        if (bytes < 0 && errno != EINTR)
+            return -errno;
+        at += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct run_output output;
+    /* A connection or a reader of ours that has gone is an error code, not our end. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    run_output_init(&output);
+    int words = argc > 0 ? argc - 1 : 0;
+    enum exit_status status =
+        run_line(words, (const char *const *)argv + (argc > 0), from_environment, &output);
+    int failed = write_all(STDOUT_FILENO, &output.out);
+    (void)write_all(STDERR_FILENO, &output.err);
+    /* A reader that has seen enough (head) is fine; a full disk is not. */
+    if (failed && failed != -EPIPE) {
+        (void)fprintf(stderr, "attachctl: cannot write the output: %s\n",
+                      strerror(-failed));
+        status = EXIT_USAGE;
+    }
+    bool is_stuck = output.is_stuck;
+    run_output_done(&output);
+    if (is_stuck)
+        _exit((int)status);
+    return (int)status;
+}

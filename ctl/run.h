@@ -1,0 +1,29 @@
+/* Running a command: from its options to what is written and the exit status. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "ctl/options.h"
+#include "runtime/buffer.h"
+
+enum exit_status {
+    EXIT_ANSWER_OK = 0,
+    EXIT_ANSWER_ERROR = 1,
+    EXIT_USAGE = 2, /* the command line, a setting, a file */
+    EXIT_NO_ANSWER = 3,
+};
+
+/* To be written by the caller, also after a failure. */
+struct run_output {
+    struct buffer out; /* for standard output */
+    struct buffer err; /* for standard error */
+    bool is_stuck;     /* the process has to be left with _exit() (exchange.h) */
+};
+
+void run_output_init(struct run_output *output);
+void run_output_done(struct run_output *output);
+
+/* Runs the command line (words beside the program's name). */
+enum exit_status run_line(int count, const char *const *words,
+                          const char *(*get)(const char *variable),
+                          struct run_output *output);

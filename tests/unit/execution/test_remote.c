@@ -1,0 +1,78 @@
+/* Composing scripts. */
+#include "support.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "execution/remote.h"
+
+extern const char remote_attach_sh[];
+
+static const char PROGRAM[] = "#!/bin/sh\n# why\n\n  a=1 # kept\n\tb='\n'\nlast";
+
+static void arguments_are_quoted_and_comments_left_out(void **state)
+{
+    (void)state;
+    arena_scoped struct arena *arena = arena_new(4096);
+    const char *const arguments[] = {"it's", "", "a b\n$x", NULL};
+    const char *script = NULL;
+    struct error err = {0};
+    assert_int_equal(remote_compose(PROGRAM, arguments, 1000, arena, &script, &err), 0);
+    assert_string_equal(script, "set -- 'it'\\''s' '' 'a b\n$x'\n"
+                                "a=1 # kept\nb='\n'\nlast");
+}
+
+static void a_script_that_is_too_long_is_refused_before_it_is_sent(void **state)
+{
+    (void)state;
+    arena_scoped struct arena *arena = arena_new(4096);
+    const char *const arguments[] = {"x", NULL};
+    const char *script = NULL;
+    struct error err = {0};
+    assert_int_equal(remote_compose("abc", arguments, 14, arena, &script, &err), 0);
+    assert_int_equal(strlen(script), 14);
+    script = NULL;
+    assert_int_equal(remote_compose("abc", arguments, 13, arena, &script, &err), -1);
+    assert_int_equal(err.code, ERROR_INVALID_ARGUMENT);
+    assert_null(script);
+    assert_int_equal(remote_compose("abc", arguments, SIZE_MAX, arena, &script, &err), 0);
+}
+
+/* Some providers carry the script in a URL of eight kilobytes, percent-encoded: what is
+ * sent must not creep up unseen. */
+static void the_attach_program_stays_small(void **state)
+{
+    (void)state;
+    arena_scoped struct arena *arena = arena_new(65536);
+    const char *const arguments[] = {NULL};
+    const char *script = NULL;
+    struct error err = {0};
+    assert_int_equal(
+        remote_compose(remote_attach_sh, arguments, 4608, arena, &script, &err), 0);
+    assert_null(strstr(script, "\n#"));
+}
+
+static void nonces_are_hex_and_differ(void **state)
+{
+    (void)state;
+    char first[REMOTE_NONCE_LENGTH + 1];
+    char second[REMOTE_NONCE_LENGTH + 1];
+    struct error err = {0};
+    assert_int_equal(remote_nonce(first, &err), 0);
+    assert_int_equal(remote_nonce(second, &err), 0);
+    assert_int_equal(strlen(first), REMOTE_NONCE_LENGTH);
+    for (const char *c = first; *c; c++)
+        assert_true(isxdigit((unsigned char)*c));
+    assert_string_not_equal(first, second);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arguments_are_quoted_and_comments_left_out),
+        cmocka_unit_test(a_script_that_is_too_long_is_refused_before_it_is_sent),
+        cmocka_unit_test(the_attach_program_stays_small),
+        cmocka_unit_test(nonces_are_hex_and_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
