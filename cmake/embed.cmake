@@ -1,4 +1,4 @@
-# attachd_embed(TARGET FILE SYMBOL): compiles FILE's bytes into TARGET as
+# attachd_embed(TARGET FILE SYMBOL): compiles FILE, less its comment lines, into TARGET as
 #   const char SYMBOL[];  NUL-terminated        const size_t SYMBOL_size;  without the NUL
 #   const char SYMBOL_sha1[];  lower-case hex   (what Redis calls the script)
 # so that programs in other languages stay files of their language.

@@ -1,6 +1,16 @@
-# Writes OUTPUT, a C file that holds SOURCE's bytes under the name SYMBOL. See embed.cmake.
-file(READ ${SOURCE} hex HEX)
-file(SHA1 ${SOURCE} sha1)
+# Writes OUTPUT, a C file that holds SOURCE's program under the name SYMBOL. See embed.cmake.
+# Lines that are nothing but a comment stay here: a script travels with every command, and the
+# shell that gets it would read them each time.
+file(READ ${SOURCE} text)
+if(SOURCE MATCHES "\\.lua$")
+    string(REGEX REPLACE "\n[ \t]*--[^\n]*" "" text "${text}")
+else()
+    string(REGEX REPLACE "\n[ \t]*#[^\n]*" "" text "\n${text}")
+endif()
+string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+file(WRITE ${OUTPUT}.text "${text}")
+file(READ ${OUTPUT}.text hex HEX)
+file(SHA1 ${OUTPUT}.text sha1)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
 string(REGEX REPLACE "(................................................................................)" "\\1\n" bytes "${bytes}")
 file(WRITE ${OUTPUT} "#include <stddef.h>

@@ -3,7 +3,6 @@
 
 #include <stdint.h>
 
-#include "queue/message.h"
 #include "runtime/utf8.h"
 
 /* The code point of a well-formed sequence of `bytes` bytes. */

@@ -26,7 +26,12 @@
 #include "runtime/random.h"
 #include "runtime/task.h"
 
-enum { DEFAULT_TIMEOUT_MS = 5000, BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 2000 };
+enum {
+    DEFAULT_TIMEOUT_MS = 5000,
+    PROGRESS_MS = 1000,
+    BACKOFF_FIRST_MS = 50,
+    BACKOFF_MOST_MS = 2000
+};
 enum {
     KEEPALIVE_IDLE_S = 15,
     KEEPALIVE_EVERY_S = 5,
@@ -62,6 +67,7 @@ struct connection {
     uv_timer_t *watchdog;
     uint64_t watchdog_due_ms;
     const struct command *suspect; /* was late at the last look; only ever compared */
+    size_t suspect_received;       /* bytes of its answer that had come in by then */
     int64_t client_id;
     char why[160]; /* why it went down last */
     char ip[64];   /* what the host resolved to */
@@ -121,14 +127,19 @@ static void on_watchdog(uv_timer_t *timer)
     struct connection *connection = timer->data;
     if (!connection->first)
         return;
+    size_t received = connection->context ? connection->context->c.reader->len : 0;
     if (connection->first->due_at_ms > loop_now_ms(connection->loop)) {
         arm_watchdog(connection);
-    } else if (connection->suspect == connection->first) {
+    } else if (connection->suspect == connection->first &&
+               connection->suspect_received == received) {
         connection_break(connection, "a command got no answer in time");
     } else {
-        /* If this process stood still, the answer may lie in the socket: one more turn. */
+        /* If this process stood still, the answer may lie in the socket: one more turn. And
+         * a large answer may still be coming in: as long as it does, it is waited for. */
+        uint64_t again_ms = connection->suspect == connection->first ? PROGRESS_MS : 1;
         connection->suspect = connection->first;
-        (void)uv_timer_start(timer, on_watchdog, 1, 0);
+        connection->suspect_received = received;
+        (void)uv_timer_start(timer, on_watchdog, again_ms, 0);
     }
 }
 

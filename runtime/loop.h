@@ -30,7 +30,8 @@ struct loop {
     size_t live_count;
     size_t closing_count; /* timers of drained tasks whose close callback is due */
     uint64_t next_task_id;
-    struct http_pool *http; /* made by the first request (http.h) */
+    char scratch[16 * 1024]; /* a callback's own until it returns; never a task's */
+    struct http_pool *http;  /* made by the first request (http.h) */
 };
 
 /* A new loop. NULL: out of memory or of descriptors. */

@@ -28,7 +28,7 @@
 #include "runtime/loop.h"
 #include "runtime/tail.h"
 
-enum { READ_BYTES = 16 * 1024, READS_A_TURN = 4, WATCH_AFTER_MS = 20, DRAIN_MS = 250 };
+enum { READS_A_TURN = 4, WATCH_AFTER_MS = 20, DRAIN_MS = 250 };
 
 /* A descriptor of ours and the handle that polls it. */
 struct watch {
@@ -62,7 +62,6 @@ struct process {
     struct watch pidfd;
     uv_signal_t signal;
     int child_fds[3];
-    char scratch[READ_BYTES];
 };
 
 /* ---- starting, in the thread pool ------------------------------------------------------
@@ -232,24 +231,26 @@ static void on_output(uv_poll_t *poll, int status, int events)
     (void)events;
     struct watch *watch = poll->data;
     struct process *process = watch->process;
+    char *scratch = process->loop->scratch;
+    const size_t room = sizeof(process->loop->scratch);
     if (status < 0) {
         end_output(watch);
         return;
     }
     /* A writer in a hurry is not to keep the loop from everybody else. */
     for (int i = 0; i < READS_A_TURN; i++) {
-        ssize_t got = read(watch->fd, process->scratch, READ_BYTES);
+        ssize_t got = read(watch->fd, scratch, room);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (got <= 0) {
             end_output(watch);
             return;
         }
-        if (tail_append(&watch->tail, process->scratch, (size_t)got) != 0) {
+        if (tail_append(&watch->tail, scratch, (size_t)got) != 0) {
             fail(process, -ENOMEM);
             return;
         }
-        if (got < READ_BYTES)
+        if ((size_t)got < room)
             return;
     }
 }
@@ -573,10 +574,9 @@ static int collect(const struct process *process, struct arena *arena,
 
 static struct process *process_new(const struct process_request *request)
 {
-    struct process *process = malloc(sizeof(*process));
+    struct process *process = calloc(1, sizeof(*process));
     if (!process)
         return NULL;
-    memset(process, 0, offsetof(struct process, scratch)); /* scratch stays untouched */
     process->request = request;
     process->task = task_self();
     process->loop = task_loop(process->task);
