@@ -148,17 +148,13 @@ static void an_answer_cut_at_any_byte_is_an_error(void **state)
 static void output_of_another_length_is_an_error(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"output stdout 100 4\n",
-                                          "output stdout 100 6\n",
-                                          "output stdout 100 0\n",
-                                          "output stdout 100 40\n",
-                                          "output stdout 100 65\n",
-                                          "output stdout 100 -5\n",
-                                          "output stdout 100 5 \n",
-                                          "output stdout 100\n",
-                                          "output stdout 100 99999999999999999999\n",
-                                          "output stdin 100 5\n",
-                                          "output stdout 1x 5\n"};
+    static const char *const headers[] = {
+        "output stdout 100 3\n",  "output stdout 100 4\n",
+        "output stdout 100 6\n",  "output stdout 100 0\n",
+        "output stdout 100 40\n", "output stdout 100 65\n",
+        "output stdout 100 -5\n", "output stdout 100 5 \n",
+        "output stdout 100\n",    "output stdout 100 99999999999999999999\n",
+        "output stdin 100 5\n",   "output stdout 1x 5\n"};
     for (size_t i = 0; i < 2 * sizeof(headers) / sizeof(headers[0]); i++) {
         struct answer answer;
         bool base64 = i % 2;

@@ -60,8 +60,9 @@ struct place {
     const char *environment[3];
     char path[192]; /* of the environment, where it is not the usual one */
     struct look_request request;
-    bool is_confined; /* may neither fork nor run a program but the shell */
-    int signal;       /* that ended the shell, 0: none */
+    const char *change; /* shell that happens in the middle of the look; NULL: nothing */
+    bool is_confined;   /* may neither fork nor run a program but the shell */
+    int signal;         /* that ended the shell, 0: none */
     struct look look;
     struct error err;
     struct status status;
@@ -233,6 +234,18 @@ static void run_script(struct place *place, const char *script, struct buffer *a
     place->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
+/* The script with place->change done once record, pid and process have been looked at. */
+static const char *change_script(struct place *place, const char *script)
+{
+    static const char where[] = "case $live$record in";
+    const char *at = strstr(script, where);
+    assert_non_null(at);
+    const char *changed = arena_printf(place->arena, "%.*s%s\n%s", (int)(at - script),
+                                       script, place->change, at);
+    assert_non_null(changed);
+    return changed;
+}
+
 /* Composes, runs, reads and judges. The result is look_parse's. */
 static int look(struct place *place)
 {
@@ -240,6 +253,8 @@ static int look(struct place *place)
     place->err = (struct error){0};
     assert_int_equal(
         look_compose(&place->request, SCRIPT_MAX, place->arena, &script, &place->err), 0);
+    if (place->change)
+        script = change_script(place, script);
     buffer_scoped struct buffer answer;
     buffer_init(&answer, ANSWER_MAX);
     run_script(place, script, &answer);
@@ -394,6 +409,7 @@ static void reused(struct place *place)
     put_number(place, "pid", pid);
     put_token(place, start_time(pid) - 1);
     expect(place, STATUS_LOST, "pid_reused");
+    assert_true(place->look.observation.launcher_looked_for);
     put(place, "status", "exited|a1|4|\n");
     expect(place, STATUS_EXITED, NULL);
     assert_int_equal(place->status.exit_code, 4);
@@ -1093,6 +1109,24 @@ static void a_worker_outlives_its_launcher_and_is_lost_after(void **state)
     in_each_shell(launcher_killed);
 }
 
+/* The launcher writes the end just after the record was read. */
+static void ended_meanwhile(struct place *place)
+{
+    make_directory(place);
+    put(place, "status", "running|a1\n");
+    put_number(place, "pid", dead_pid());
+    place->change = "printf 'exited|a1|5|\\n' >\"$directory/status\"";
+    expect(place, STATUS_EXITED, NULL);
+    assert_int_equal(place->status.exit_code, 5);
+    assert_string_equal(place->look.observation.status_text, "exited|a1|5|");
+}
+
+static void an_end_that_is_recorded_during_the_look_is_seen(void **state)
+{
+    (void)state;
+    in_each_shell(ended_meanwhile);
+}
+
 /* A worker that ends at once, looked at while it does: at no moment may it be lost. */
 static void ending(struct place *place)
 {
@@ -1119,34 +1153,68 @@ static int adopt_orphans(void **state)
     return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
+/* After a test that failed half-way: its children, and what they leave behind. */
+static int end_children(void **state)
+{
+    (void)state;
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    while (waitpid(-1, NULL, WNOHANG) != -1) {
+        char list[2048] = "";
+        FILE *file = fopen(path, "r");
+        if (!file)
+            return -1;
+        (void)!fgets(list, sizeof(list), file);
+        (void)fclose(file);
+        char *at = list;
+        for (long pid = strtol(at, &at, 10); pid > 1; pid = strtol(at, &at, 10))
+            (void)kill((pid_t)pid, SIGKILL);
+    }
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_live_worker_is_running_whatever_the_record_says),
-        cmocka_unit_test(a_pid_of_another_start_time_is_not_the_worker),
-        cmocka_unit_test(a_running_record_of_a_dead_worker_is_lost),
-        cmocka_unit_test(a_record_without_a_pid_and_a_launcher_is_lost),
-        cmocka_unit_test(what_is_no_pid_is_never_signalled),
-        cmocka_unit_test(a_zombie_is_not_alive),
-        cmocka_unit_test(a_process_may_be_called_anything),
-        cmocka_unit_test(a_start_time_that_awk_misread_is_the_worker_too),
-        cmocka_unit_test(while_its_launcher_lives_the_record_stands),
-        cmocka_unit_test(a_launcher_of_another_directory_does_not_count),
-        cmocka_unit_test(a_record_that_is_none_is_unknown_with_its_reason),
-        cmocka_unit_test(a_line_of_a_megabyte_is_unreadable),
-        cmocka_unit_test(only_regular_files_are_opened),
-        cmocka_unit_test(an_execution_that_is_no_directory_is_unreadable),
-        cmocka_unit_test(the_default_directory_is_below_the_home),
-        cmocka_unit_test(without_a_home_it_is_below_the_working_directory),
-        cmocka_unit_test(a_directory_that_may_not_be_entered_is_unreadable_not_absent),
-        cmocka_unit_test(output_arrives_byte_for_byte_raw_and_as_base64),
-        cmocka_unit_test(a_missing_output_has_no_bytes),
-        cmocka_unit_test(a_growing_file_gives_one_consistent_piece),
-        cmocka_unit_test(a_missing_tool_is_named),
-        cmocka_unit_test(a_look_without_output_forks_nothing_and_runs_nothing),
-        cmocka_unit_test(an_execution_is_seen_from_start_to_end),
-        cmocka_unit_test(a_worker_outlives_its_launcher_and_is_lost_after),
-        cmocka_unit_test(a_worker_that_just_ended_is_never_lost),
+        cmocka_unit_test_teardown(a_live_worker_is_running_whatever_the_record_says,
+                                  end_children),
+        cmocka_unit_test_teardown(a_pid_of_another_start_time_is_not_the_worker,
+                                  end_children),
+        cmocka_unit_test_teardown(a_running_record_of_a_dead_worker_is_lost, end_children),
+        cmocka_unit_test_teardown(a_record_without_a_pid_and_a_launcher_is_lost,
+                                  end_children),
+        cmocka_unit_test_teardown(what_is_no_pid_is_never_signalled, end_children),
+        cmocka_unit_test_teardown(a_zombie_is_not_alive, end_children),
+        cmocka_unit_test_teardown(a_process_may_be_called_anything, end_children),
+        cmocka_unit_test_teardown(a_start_time_that_awk_misread_is_the_worker_too,
+                                  end_children),
+        cmocka_unit_test_teardown(while_its_launcher_lives_the_record_stands, end_children),
+        cmocka_unit_test_teardown(a_launcher_of_another_directory_does_not_count,
+                                  end_children),
+        cmocka_unit_test_teardown(a_record_that_is_none_is_unknown_with_its_reason,
+                                  end_children),
+        cmocka_unit_test_teardown(a_line_of_a_megabyte_is_unreadable, end_children),
+        cmocka_unit_test_teardown(only_regular_files_are_opened, end_children),
+        cmocka_unit_test_teardown(an_execution_that_is_no_directory_is_unreadable,
+                                  end_children),
+        cmocka_unit_test_teardown(the_default_directory_is_below_the_home, end_children),
+        cmocka_unit_test_teardown(without_a_home_it_is_below_the_working_directory,
+                                  end_children),
+        cmocka_unit_test_teardown(
+            a_directory_that_may_not_be_entered_is_unreadable_not_absent, end_children),
+        cmocka_unit_test_teardown(output_arrives_byte_for_byte_raw_and_as_base64,
+                                  end_children),
+        cmocka_unit_test_teardown(a_missing_output_has_no_bytes, end_children),
+        cmocka_unit_test_teardown(a_growing_file_gives_one_consistent_piece, end_children),
+        cmocka_unit_test_teardown(a_missing_tool_is_named, end_children),
+        cmocka_unit_test_teardown(a_look_without_output_forks_nothing_and_runs_nothing,
+                                  end_children),
+        cmocka_unit_test_teardown(an_execution_is_seen_from_start_to_end, end_children),
+        cmocka_unit_test_teardown(a_worker_outlives_its_launcher_and_is_lost_after,
+                                  end_children),
+        cmocka_unit_test_teardown(an_end_that_is_recorded_during_the_look_is_seen,
+                                  end_children),
+        cmocka_unit_test_teardown(a_worker_that_just_ended_is_never_lost, end_children),
     };
     return cmocka_run_group_tests(tests, adopt_orphans, NULL);
 }
