@@ -219,8 +219,7 @@ static int send_command(struct sandbox *sandbox, const struct attach_request *re
         .stdout_request = request->stdout_request,
         .stderr_request = request->stderr_request,
     };
-    if (remote_nonce(look_request->nonce, err) != 0)
-        return -1;
+    remote_nonce(look_request->nonce);
     struct exec_request exec_request = {
         .timeout_ms = request->timeout_ms,
         .output_limit_bytes = look_answer_bytes(look_request),

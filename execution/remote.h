@@ -8,9 +8,8 @@
 #include "runtime/error.h"
 
 /* `set -- 'argument' ...`, LF, program: a script for sandbox_exec in the arena. Arguments
- * are NULL-ended. Lines of the program that are only a comment, and blanks before a line,
- * are left out, since some providers take a few kilobytes only: a program has no quoted
- * text or here-document in which such a line would count. Fails with invalid_argument where
+ * are NULL-ended. The program is an embedded one (cmake/embed.cmake), without comments and
+ * indentation, since some providers take a few kilobytes only. Fails with invalid_argument where
  * the script would be longer than max_bytes. */
 int remote_compose(const char *program, const char *const *arguments, size_t max_bytes,
                    struct arena *arena, const char **ret_script, struct error *err);
@@ -20,4 +19,4 @@ enum { REMOTE_NONCE_LENGTH = 32 };
 
 /* 128 random bits as hex: marks the answer of one command, so that neither noise nor a
  * worker's output can pass for it. */
-int remote_nonce(char ret_nonce[REMOTE_NONCE_LENGTH + 1], struct error *err);
+void remote_nonce(char ret_nonce[REMOTE_NONCE_LENGTH + 1]);

@@ -135,8 +135,7 @@ class Bench:
             wait_until("a held attach", lambda: children.extend(
                 self.held_shells(process.pid)) or children)
             words = pathlib.Path(f"/proc/{children[0]}/cmdline").read_bytes().split(b"\0")
-            self.open_gate()
-            wait_until("the job", self.drained)
+            self.let_go()
         # The same script with no output asked for: the last four arguments are the outputs'.
         head, rest = words[2].split(b"\n", 1)
         arguments = head.split(b" ")
@@ -166,8 +165,10 @@ class Bench:
         return {"ATTACHD_LOCAL_ROOT": str(self.directory / "root"),
                 "PATH": f"{bin_directory}:{os.environ['PATH']}"}
 
+    def let_go(self):
+        wait_until("the held jobs", lambda: self.open_gate() or self.drained())
+
     def open_gate(self):
-        """Lets go whoever waits at the gate now; nobody may."""
         with contextlib.suppress(OSError):
             os.close(os.open(self.directory / "bin/wc.gate", os.O_WRONLY | os.O_NONBLOCK))
 
@@ -203,9 +204,7 @@ class Bench:
             wait_until("all in flight", lambda: pending() == in_flight and
                        len(self.held_shells(process.pid)) >= in_flight)
             busy = rss_kib(process.pid)
-            while not self.drained():
-                self.open_gate()
-                time.sleep(0.05)
+            self.let_go()
         return idle, (busy - idle) / in_flight
 
 

@@ -8,9 +8,9 @@
 
 extern const char remote_attach_sh[];
 
-static const char PROGRAM[] = "#!/bin/sh\n# why\n\n  a=1 # kept\n\tb='\n'\nlast";
+static const char PROGRAM[] = "a=1\nlast";
 
-static void arguments_are_quoted_and_comments_left_out(void **state)
+static void arguments_are_quoted_before_the_program(void **state)
 {
     (void)state;
     arena_scoped struct arena *arena = arena_new(4096);
@@ -18,8 +18,7 @@ static void arguments_are_quoted_and_comments_left_out(void **state)
     const char *script = NULL;
     struct error err = {0};
     assert_int_equal(remote_compose(PROGRAM, arguments, 1000, arena, &script, &err), 0);
-    assert_string_equal(script, "set -- 'it'\\''s' '' 'a b\n$x'\n"
-                                "a=1 # kept\nb='\n'\nlast");
+    assert_string_equal(script, "set -- 'it'\\''s' '' 'a b\n$x'\na=1\nlast");
 }
 
 static void a_script_that_is_too_long_is_refused_before_it_is_sent(void **state)
@@ -57,9 +56,8 @@ static void nonces_are_hex_and_differ(void **state)
     (void)state;
     char first[REMOTE_NONCE_LENGTH + 1];
     char second[REMOTE_NONCE_LENGTH + 1];
-    struct error err = {0};
-    assert_int_equal(remote_nonce(first, &err), 0);
-    assert_int_equal(remote_nonce(second, &err), 0);
+    remote_nonce(first);
+    remote_nonce(second);
     assert_int_equal(strlen(first), REMOTE_NONCE_LENGTH);
     for (const char *c = first; *c; c++)
         assert_true(isxdigit((unsigned char)*c));
@@ -69,7 +67,7 @@ static void nonces_are_hex_and_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_are_quoted_and_comments_left_out),
+        cmocka_unit_test(arguments_are_quoted_before_the_program),
         cmocka_unit_test(a_script_that_is_too_long_is_refused_before_it_is_sent),
         cmocka_unit_test(the_attach_program_stays_small),
         cmocka_unit_test(nonces_are_hex_and_differ),
