@@ -58,8 +58,7 @@ static enum exit_status appended(struct context *context, int failed)
     return failed ? no_memory(context) : EXIT_ANSWER_OK;
 }
 
-/* ---- answers ---------------------------------------------------------------------------
- */
+/* ---- answers ---- */
 
 static int append_ticket(const struct exchange *exchange, const char *id, bool json,
                          struct buffer *out)
@@ -119,8 +118,7 @@ static enum exit_status exchange_job(struct context *context,
                                            &context->output->out));
 }
 
-/* ---- commands --------------------------------------------------------------------------
- */
+/* ---- commands ---- */
 
 static int64_t unix_now_ms(void)
 {

@@ -9,8 +9,8 @@
 
 /* `set -- 'argument' ...`, LF, program: a script for sandbox_exec in the arena. Arguments
  * are NULL-ended. The program is an embedded one (cmake/embed.cmake), without comments and
- * indentation, since some providers take a few kilobytes only. Fails with invalid_argument where
- * the script would be longer than max_bytes. */
+ * indentation, since some providers take a few kilobytes only. Fails with invalid_argument
+ * where the script would be longer than max_bytes. */
 int remote_compose(const char *program, const char *const *arguments, size_t max_bytes,
                    struct arena *arena, const char **ret_script, struct error *err);
 

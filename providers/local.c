@@ -56,8 +56,7 @@ static void close_fd(const int *fd)
 }
 #define fd_scoped __attribute__((cleanup(close_fd)))
 
-/* ---- opening ---------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static bool is_id(const char *id)
 {
@@ -167,8 +166,7 @@ static void local_close(struct sandbox *sandbox)
     (void)sandbox;
 }
 
-/* ---- paths -----------------------------------------------------------------------------
- */
+/* ---- paths ---- */
 
 /* A descriptor (O_PATH) of the sandbox's directory, or -1. */
 static int open_directory(const struct local *local, struct error *err)
@@ -315,8 +313,7 @@ static int local_check_directory(struct sandbox *sandbox, const char *path,
     return refuse_path(errno, "remote_dir", path, err);
 }
 
-/* ---- probe and exec --------------------------------------------------------------------
- */
+/* ---- probe and exec ---- */
 
 static int local_probe(struct sandbox *sandbox, struct arena *arena,
                        struct sandbox_info *ret_info, struct error *err)
@@ -417,8 +414,7 @@ SUSPENDS static int local_exec(struct sandbox *sandbox, const struct exec_reques
     return 0;
 }
 
-/* ---- writing a file --------------------------------------------------------------------
- */
+/* ---- writing a file ---- */
 
 struct file_write {
     int directory_fd;

@@ -9,13 +9,13 @@
 #include "providers/profile.h"
 
 static const char *const capability_names[] = {
-#define CAPABILITY_NAME(capability, name) [(capability)] = name,
+#define CAPABILITY_NAME(capability, name) [(capability)] = (name),
     CAPABILITIES(CAPABILITY_NAME)
 #undef CAPABILITY_NAME
 };
 
 static const char *const state_names[] = {
-#define SANDBOX_STATE_NAME(state, name) [(state)] = name,
+#define SANDBOX_STATE_NAME(state, name) [(state)] = (name),
     SANDBOX_STATES(SANDBOX_STATE_NAME)
 #undef SANDBOX_STATE_NAME
 };

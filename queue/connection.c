@@ -27,6 +27,7 @@
 #include "runtime/task.h"
 
 enum {
+    HANDSHAKE_BYTES = 16384, /* of arguments */
     DEFAULT_TIMEOUT_MS = 5000,
     PROGRESS_MS = 1000,
     BACKOFF_FIRST_MS = 50,
@@ -89,19 +90,23 @@ int64_t connection_client_id(const struct connection *connection)
     return connection->is_up ? connection->client_id : 0;
 }
 
+static void tell(const struct connection *connection, bool is_up)
+{
+    const struct connection_options *options = &connection->options;
+    if (options->on_change && !connection->closing)
+        options->on_change(options->on_change_arg, is_up, connection->why);
+}
+
 static void set_up(struct connection *connection, bool is_up)
 {
     if (connection->is_up == is_up)
         return;
     connection->is_up = is_up;
-    if (connection->options.on_change && !connection->closing)
-        connection->options.on_change(connection->options.on_change_arg, is_up,
-                                      connection->why);
+    tell(connection, is_up);
     event_broadcast(&connection->changed);
 }
 
-/* ---- commands --------------------------------------------------------------------------
- */
+/* ---- commands ---- */
 
 static void on_watchdog(uv_timer_t *timer);
 
@@ -274,8 +279,7 @@ void connection_break(struct connection *connection, const char *why)
     task_on_loop(break_on_loop, &breaking);
 }
 
-/* ---- connecting ------------------------------------------------------------------------
- */
+/* ---- connecting ---- */
 
 static void on_connect(const redisAsyncContext *context, int status)
 {
@@ -421,8 +425,8 @@ SUSPENDS static int handshake_call(struct connection *connection, const struct c
 {
     redis_reply_scoped redisReply *reply = NULL;
     int result = call_now(connection, call, 0, &reply);
-    if (result)
-        return result;
+    if (result || !reply)
+        return result ? result : -EPROTO;
     if (reply->type == REDIS_REPLY_ERROR) {
         (void)snprintf(connection->why, sizeof(connection->why), "%s", reply->str);
         return -EACCES;
@@ -469,7 +473,7 @@ SUSPENDS static int shake_hands(struct connection *connection, struct arena *are
 
 SUSPENDS static int connect_once(struct connection *connection)
 {
-    arena_scoped struct arena *arena = arena_new(16 * 1024);
+    arena_scoped struct arena *arena = arena_new(HANDSHAKE_BYTES);
     if (!arena)
         return -ENOMEM;
     int result = resolve(connection);
@@ -489,33 +493,35 @@ SUSPENDS static int connect_once(struct connection *connection)
     return shake_hands(connection, arena);
 }
 
-/* The connection's task: connect, wait for the end, back off, again. */
+/* Connects and stays until the connection ends. Whether it was up at all. */
+SUSPENDS static bool connect_and_stay(struct connection *connection)
+{
+    struct deadline deadline;
+    deadline_enter(&deadline, connection->options.connect_timeout_ms);
+    int result = connect_once(connection);
+    deadline_leave(&deadline);
+    if (result) {
+        tell(connection, false);
+        connection_break(connection, connection->why[0] ? connection->why : "handshake");
+        return false;
+    }
+    set_up(connection, true);
+    while (connection->context && !connection->closing)
+        if (event_wait(&connection->changed, "redis is up") != 0)
+            break;
+    return true;
+}
+
+/* The connection's task: connect, stay, back off, again. */
 static void keep_up(void *arg)
 {
     struct connection *connection = arg;
     uint64_t backoff_ms = BACKOFF_FIRST_MS;
     connection->manager = task_self();
     while (!connection->closing) {
-        struct deadline deadline;
-        deadline_enter(&deadline, connection->options.connect_timeout_ms);
-        int result = connect_once(connection);
-        deadline_leave(&deadline);
-        if (result == 0) {
+        if (connect_and_stay(connection))
             backoff_ms = BACKOFF_FIRST_MS;
-            set_up(connection, true);
-            while (connection->context && !connection->closing)
-                if (event_wait(&connection->changed, "redis is up") != 0)
-                    break;
-            if (connection->closing)
-                break;
-        } else {
-            if (connection->options.on_change && !connection->closing)
-                connection->options.on_change(connection->options.on_change_arg, false,
-                                              connection->why);
-            connection_break(connection,
-                             connection->why[0] ? connection->why : "handshake");
-        }
-        if (task_sleep(random_spread_ms(backoff_ms)) != 0)
+        if (connection->closing || task_sleep(random_spread_ms(backoff_ms)) != 0)
             break;
         backoff_ms = backoff_ms * 2 > BACKOFF_MOST_MS ? BACKOFF_MOST_MS : backoff_ms * 2;
     }

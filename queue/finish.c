@@ -23,33 +23,62 @@ SUSPENDS static int pause_or_give_up(const redisReply *reply, const char *what,
     return result ? error_set_wait(err, result, what) : 0;
 }
 
+/* What the script's answer settles. 1: nothing yet, send again; 0: settled; -1: refused for
+ * good. */
+SUSPENDS static int read_answer(const redisReply *reply, const char *what,
+                                enum finish *ret_finish, struct error *err)
+{
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        *ret_finish = reply->integer ? FINISH_DONE : FINISH_FENCED;
+        return 0;
+    }
+    switch (refusal_of(reply)) {
+    case REFUSAL_NO_GROUP: /* stream and group are gone, and our delivery with them */
+        *ret_finish = FINISH_FENCED;
+        return 0;
+    case REFUSAL_WRONG_TYPE:
+        *ret_finish = FINISH_UNANSWERABLE;
+        return 0;
+    case REFUSAL_NONE:
+    case REFUSAL_NO_SCRIPT:
+    case REFUSAL_BUSY_GROUP:
+    case REFUSAL_WRONG_NODE:
+    case REFUSAL_UNWELL:
+    case REFUSAL_DENIED:
+    case REFUSAL_CLUSTER:
+    case REFUSAL_OTHER:
+        break;
+    }
+    return pause_or_give_up(reply, what, err) == 0 ? 1 : -1;
+}
+
+/* Sends it once. 1: send again; 0: settled; -1: error. */
+SUSPENDS static int run_once(struct queue *queue, enum script script,
+                             const struct call *call, const char *what,
+                             enum finish *ret_finish, struct error *err)
+{
+    redis_reply_scoped redisReply *reply = NULL;
+    struct call copy = *call; /* script_run may turn the head into EVAL */
+    int result = connection_wait_up(queue->commands);
+    if (result)
+        return queue_set_error(result, what, err);
+    result = script_run(queue->commands, script, &copy, &reply);
+    if (result == -ECONNRESET || result == -ENOTCONN)
+        return 1;
+    if (result)
+        return queue_set_error(result, what, err);
+    return read_answer(reply, what, ret_finish, err);
+}
+
 SUSPENDS static int run_until_answered(struct queue *queue, const struct lease *lease,
-                                       enum script script, struct call *call,
+                                       enum script script, const struct call *call,
                                        const char *what, enum finish *ret_finish,
                                        struct error *err)
 {
     while (lease_is_live(lease, queue->options.lease_ms, clock_boot_ms())) {
-        redis_reply_scoped redisReply *reply = NULL;
-        struct call again = *call; /* script_run may turn the head into EVAL */
-        int result = connection_wait_up(queue->commands);
-        if (result)
-            return queue_set_error(result, what, err);
-        result = script_run(queue->commands, script, &again, &reply);
-        if (result == -ECONNRESET || result == -ENOTCONN)
-            continue;
-        if (result)
-            return queue_set_error(result, what, err);
-        if (reply->type == REDIS_REPLY_INTEGER) {
-            *ret_finish = reply->integer ? FINISH_DONE : FINISH_FENCED;
-            return 0;
-        }
-        enum refusal refusal = refusal_of(reply);
-        if (refusal == REFUSAL_WRONG_TYPE || refusal == REFUSAL_NO_GROUP) {
-            *ret_finish = refusal == REFUSAL_NO_GROUP ? FINISH_FENCED : FINISH_UNANSWERABLE;
-            return 0;
-        }
-        if (pause_or_give_up(reply, what, err) != 0)
-            return -1;
+        int again = run_once(queue, script, call, what, ret_finish, err);
+        if (again <= 0)
+            return again;
     }
     *ret_finish = FINISH_FENCED;
     return 0;

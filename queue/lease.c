@@ -16,24 +16,24 @@ bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms
 /* Begins the script over these entries. The leases may change while it is under way: entry
  * and token are copied. */
 static void begin(struct call *call, enum script script, const struct queue *queue,
-                  struct lease *const *leases, size_t count, struct arena *arena)
+                  const struct lease *leases, size_t count, struct arena *arena)
 {
     script_begin(call, script, 1, arena);
     call_add_text(call, queue->keys.jobs);
     call_add_text(call, KEYS_GROUP);
     call_add_text(call, queue->consumer);
     for (size_t i = 0; i < count; i++) {
-        const char *entry = arena_text(arena, leases[i]->entry);
+        const char *entry = arena_text(arena, leases[i].entry);
         if (!entry)
             call->failed = -1;
         else
             call_add_text(call, entry);
-        call_add_int(call, leases[i]->token);
+        call_add_int(call, leases[i].token);
     }
 }
 
-SUSPENDS static int renew_some(struct queue *queue, struct lease *const *leases,
-                               size_t count, struct error *err)
+SUSPENDS static int renew_some(struct queue *queue, struct lease *leases, size_t count,
+                               struct error *err)
 {
     arena_scoped struct arena *arena = arena_new(CALL_ARENA_BYTES);
     redis_reply_scoped redisReply *reply = NULL;
@@ -53,15 +53,14 @@ SUSPENDS static int renew_some(struct queue *queue, struct lease *const *leases,
                                "renew gave an answer of a strange form");
     for (size_t i = 0; i < count; i++) {
         if (all_gone || reply->element[i]->integer != 1)
-            leases[i]->lost = true;
+            leases[i].lost = true;
         else
-            leases[i]->renewed_at_ms = asked_at_ms;
+            leases[i].renewed_at_ms = asked_at_ms;
     }
     return 0;
 }
 
-int lease_renew(struct queue *queue, struct lease *const *leases, size_t count,
-                struct error *err)
+int lease_renew(struct queue *queue, struct lease *leases, size_t count, struct error *err)
 {
     for (size_t done = 0; done < count; done += PER_CALL) {
         size_t some = count - done < PER_CALL ? count - done : PER_CALL;
@@ -71,7 +70,7 @@ int lease_renew(struct queue *queue, struct lease *const *leases, size_t count,
     return 0;
 }
 
-int lease_release(struct queue *queue, struct lease *const *leases, size_t count,
+int lease_release(struct queue *queue, const struct lease *leases, size_t count,
                   struct error *err)
 {
     for (size_t done = 0; done < count; done += PER_CALL) {

@@ -11,10 +11,10 @@
 
 /* One entry that is held. */
 struct lease {
-    char entry[DELIVERY_ENTRY_MAX];
     int64_t token;
     uint64_t renewed_at_ms; /* clock_boot_ms() when Redis last confirmed it, or gave it */
-    bool lost;              /* Redis said that it is somebody else's now, or nobody's */
+    char entry[DELIVERY_ENTRY_MAX];
+    bool lost; /* Redis said that it is somebody else's now, or nobody's */
 };
 
 /* Whether it may still be answered: not lost, and confirmed less than lease_ms minus a
@@ -23,9 +23,9 @@ bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms
 
 /* Renews all of them in as few calls as possible and sets renewed_at_ms or lost of each. 0;
  * -1 with queue_unavailable where Redis gave no answer: nothing is known then. */
-SUSPENDS NODISCARD int lease_renew(struct queue *queue, struct lease *const *leases,
-                                   size_t count, struct error *err);
+SUSPENDS NODISCARD int lease_renew(struct queue *queue, struct lease *leases, size_t count,
+                                   struct error *err);
 
 /* Hands entries back that were not begun. 0 or -1 with queue_unavailable. */
-SUSPENDS NODISCARD int lease_release(struct queue *queue, struct lease *const *leases,
+SUSPENDS NODISCARD int lease_release(struct queue *queue, const struct lease *leases,
                                      size_t count, struct error *err);

@@ -58,8 +58,7 @@ struct exchange {
     long os_error;
 };
 
-/* ---- the answer, as libcurl brings it --------------------------------------------------
- */
+/* ---- the answer, as libcurl brings it ---- */
 
 static int before_request(void *arg, char *ip, char *local_ip, int port, int local_port)
 {
@@ -103,23 +102,39 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
     return 0;
 }
 
+/* A piece of the headers, followed by a NUL. */
+static int keep_piece(struct exchange *exchange, const char *from, const char *to)
+{
+    int failed = buffer_append(&exchange->headers, from, (size_t)(to - from));
+    return failed ? failed : buffer_append(&exchange->headers, "", 1);
+}
+
+/* No header: also a folded line, which nobody sends any more. */
+static bool is_header(const char *line, const char *colon, size_t bytes)
+{
+    return colon && colon != line && !isspace((unsigned char)line[0]) &&
+           !memchr(line, '\0', bytes);
+}
+
+/* Takes the blanks around a piece away. */
+static void trim(const char **from, const char **to)
+{
+    while (*from < *to && isspace((unsigned char)**from))
+        (*from)++;
+    while (*to > *from && isspace((unsigned char)(*to)[-1]))
+        (*to)--;
+}
+
 static int keep_header(struct exchange *exchange, const char *line, size_t bytes)
 {
     const char *colon = memchr(line, ':', bytes);
-    if (!colon || colon == line || isspace((unsigned char)line[0]) ||
-        memchr(line, '\0', bytes))
-        return 0; /* no header; a folded line, which nobody sends, is left out too */
-    const char *end = line + bytes;
+    if (!is_header(line, colon, bytes))
+        return 0;
     const char *value = colon + 1;
-    while (value < end && isspace((unsigned char)*value))
-        value++;
-    while (end > value && isspace((unsigned char)end[-1]))
-        end--;
+    const char *end = line + bytes;
+    trim(&value, &end);
     size_t name_at = exchange->headers.size;
-    if (buffer_append(&exchange->headers, line, (size_t)(colon - line)) != 0 ||
-        buffer_append(&exchange->headers, "", 1) != 0 ||
-        buffer_append(&exchange->headers, value, (size_t)(end - value)) != 0 ||
-        buffer_append(&exchange->headers, "", 1) != 0)
+    if (keep_piece(exchange, line, colon) != 0 || keep_piece(exchange, value, end) != 0)
         return -ENOMEM;
     for (char *c = exchange->headers.data + name_at; *c; c++)
         *c = (char)tolower((unsigned char)*c);
@@ -153,8 +168,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg)
     return 0;
 }
 
-/* ---- options ---------------------------------------------------------------------------
- */
+/* ---- options ---- */
 
 /* Texts are copied by libcurl, so only these can fail. */
 static void set_text(struct exchange *exchange, CURLoption option, const char *text)
@@ -233,8 +247,7 @@ static void set_callbacks(struct exchange *exchange)
     (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange);
 }
 
-/* ---- start and end, on the loop's stack ------------------------------------------------
- */
+/* ---- start and end, on the loop's stack ---- */
 
 static int prepare(struct exchange *exchange)
 {
@@ -284,8 +297,7 @@ out:
     curl_slist_free_all(exchange->header_list);
 }
 
-/* ---- what it means ---------------------------------------------------------------------
- */
+/* ---- what it means ---- */
 
 static bool is_tls_failure(CURLcode result)
 {

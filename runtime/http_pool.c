@@ -66,8 +66,7 @@ struct http_pool {
     size_t easy_count;
 };
 
-/* ---- sockets ---------------------------------------------------------------------------
- */
+/* ---- sockets ---- */
 
 static struct http_socket *socket_find(const struct http_pool *pool, int fd)
 {
@@ -161,8 +160,7 @@ static int close_socket(void *arg, curl_socket_t fd)
     return close(fd);
 }
 
-/* ---- what ends a transfer --------------------------------------------------------------
- */
+/* ---- what ends a transfer ---- */
 
 static void on_idle(uv_timer_t *timer);
 
@@ -218,8 +216,7 @@ static void on_timer(uv_timer_t *timer)
     act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
-/* ---- what libcurl asks for -------------------------------------------------------------
- */
+/* ---- what libcurl asks for ---- */
 
 /* Whether "remove" is the last that is heard of the socket. A descriptor given up while it
  * was connecting has been closed just before; should a thread have got its number since,
@@ -269,8 +266,7 @@ static int set_timer(CURLM *multi, long timeout_ms, void *arg)
     return 0;
 }
 
-/* ---- shards ----------------------------------------------------------------------------
- */
+/* ---- shards ---- */
 
 static void on_shard_timer_closed(uv_handle_t *handle)
 {
@@ -335,8 +331,7 @@ static struct http_shard *shard_with_room(struct http_pool *pool)
     return *link;
 }
 
-/* ---- the pool --------------------------------------------------------------------------
- */
+/* ---- the pool ---- */
 
 static struct http_pool *http_pool_new(struct loop *loop)
 {

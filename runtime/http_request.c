@@ -87,8 +87,7 @@ int http_request_check(const struct http_request *request, char *ret_host,
     return 0;
 }
 
-/* ---- headers ---------------------------------------------------------------------------
- */
+/* ---- headers ---- */
 
 static bool is_name_character(unsigned char c)
 {

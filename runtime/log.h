@@ -1,6 +1,6 @@
 /* Log lines on standard error: one line an event, logfmt or JSON.
  *
- *     log_info("job answered", LOG_TEXT("outcome", "ok"), LOG_INT("run_ms", 12));
+ *     log_info("job answered", log_text("outcome", "ok"), log_int("run_ms", 12));
  *
  * The time, the level, and the job, operation, provider and step of the running task are
  * added. Lines are collected and written once a turn of the loop (log_flush), or at once
@@ -20,16 +20,15 @@ struct log_field {
     int64_t number;
 };
 
-#define LOG_TEXT(name, value)                                                              \
-    (struct log_field)                                                                     \
-    {                                                                                      \
-        .key = (name), .text = (value) ? (value) : ""                                      \
-    }
-#define LOG_INT(name, value)                                                               \
-    (struct log_field)                                                                     \
-    {                                                                                      \
-        .key = (name), .number = (int64_t)(value)                                          \
-    }
+static inline struct log_field log_text(const char *key, const char *value)
+{
+    return (struct log_field){.key = key, .text = value ? value : ""};
+}
+
+static inline struct log_field log_int(const char *key, int64_t value)
+{
+    return (struct log_field){.key = key, .number = value};
+}
 
 /* The level below which lines are dropped (default LOG_INFO), the form, and where lines go
  * (default: standard error). */
@@ -42,13 +41,8 @@ bool log_level_from_name(const char *name, enum log_level *ret_level);
 void log_write(enum log_level level, const char *message, const struct log_field *fields);
 void log_flush(void);
 
-#define log_at(level, message, ...)                                                        \
-    do {                                                                                   \
-        if (log_is_on(level))                                                              \
-            log_write(level, message,                                                      \
-                      (const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}});          \
-    } while (0)
-#define log_debug(message, ...) log_at(LOG_DEBUG, message __VA_OPT__(, ) __VA_ARGS__)
-#define log_info(message, ...)  log_at(LOG_INFO, message __VA_OPT__(, ) __VA_ARGS__)
-#define log_warn(message, ...)  log_at(LOG_WARN, message __VA_OPT__(, ) __VA_ARGS__)
-#define log_error(message, ...) log_at(LOG_ERROR, message __VA_OPT__(, ) __VA_ARGS__)
+#define LOG_FIELDS(...)         ((const struct log_field[]){__VA_ARGS__ __VA_OPT__(, ){0}})
+#define log_debug(message, ...) log_write(LOG_DEBUG, message, LOG_FIELDS(__VA_ARGS__))
+#define log_info(message, ...)  log_write(LOG_INFO, message, LOG_FIELDS(__VA_ARGS__))
+#define log_warn(message, ...)  log_write(LOG_WARN, message, LOG_FIELDS(__VA_ARGS__))
+#define log_error(message, ...) log_write(LOG_ERROR, message, LOG_FIELDS(__VA_ARGS__))

@@ -64,8 +64,7 @@ struct process {
     int child_fds[3];
 };
 
-/* ---- starting, in the thread pool ------------------------------------------------------
- */
+/* ---- starting, in the thread pool ---- */
 
 /* Both ends block: the child's has to, ours is changed by uv_poll_init. */
 static int open_pipe(int *ret_read_fd, int *ret_write_fd)
@@ -169,8 +168,7 @@ static void spawn(void *arg)
     }
 }
 
-/* ---- handles, on the loop's stack ------------------------------------------------------
- */
+/* ---- handles, on the loop's stack ---- */
 
 static void unref(struct process *process)
 {
@@ -286,8 +284,7 @@ static void watch_pipes(void *arg)
         process->failure = failed;
 }
 
-/* ---- the end of the child --------------------------------------------------------------
- */
+/* ---- the end of the child ---- */
 
 /* Whether the child has ended; with WNOWAIT in the options it stays a zombie. A child that
  * is not ours any more has ended too, only nobody can say how. */
@@ -377,8 +374,7 @@ static void close_pipes(void *arg)
     watch_close(&process->err);
 }
 
-/* ---- following it, on the task's stack -------------------------------------------------
- */
+/* ---- following it, on the task's stack ---- */
 
 static bool has_ended(const struct process *process)
 {

@@ -174,8 +174,7 @@ size_t task_count(const struct loop *loop)
     return loop->live_count;
 }
 
-/* ---- the switch ------------------------------------------------------------------------
- */
+/* ---- the switch ---- */
 
 /* Inlined always: TSan's switch changes the shadow stack at once, so a return from here
  * would pop a frame of the other stack. */
@@ -356,8 +355,7 @@ void task_pool_drain(struct loop *loop)
     }
 }
 
-/* ---- running ---------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static void make_ready(struct task *task)
 {
@@ -455,8 +453,7 @@ bool task_run_ready(struct loop *loop)
     return loop->ready.first != NULL;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 static bool is_shielded(const struct task *task)
 {
@@ -572,8 +569,7 @@ int task_sleep(uint64_t ms)
     return result == -ETIMEDOUT && own ? 0 : result;
 }
 
-/* ---- the thread pool -------------------------------------------------------------------
- */
+/* ---- the thread pool ---- */
 
 struct work {
     uv_work_t request;

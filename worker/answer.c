@@ -85,14 +85,14 @@ static void log_outcome(const struct slot *slot, const struct sandbox *sandbox,
     const struct reply_envelope envelope = envelope_of(slot, sandbox);
     enum log_level level = LOG_INFO;
     const struct log_field fields[] = {
-        LOG_TEXT("outcome", outcome),
-        LOG_TEXT("entry", envelope.entry),
-        LOG_INT("attempt", envelope.attempt),
-        LOG_INT("deliveries", envelope.deliveries),
-        LOG_INT("queued_ms", envelope.queued_ms),
-        LOG_INT("run_ms", envelope.run_ms),
-        LOG_INT("execs", envelope.execs),
-        LOG_TEXT(message ? "error" : NULL, message),
+        log_text("outcome", outcome),
+        log_text("entry", envelope.entry),
+        log_int("attempt", envelope.attempt),
+        log_int("deliveries", envelope.deliveries),
+        log_int("queued_ms", envelope.queued_ms),
+        log_int("run_ms", envelope.run_ms),
+        log_int("execs", envelope.execs),
+        log_text(message ? "error" : NULL, message),
         {0},
     };
     if (log_is_on(level))

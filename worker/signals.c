@@ -34,7 +34,7 @@ static void on_signal(uv_signal_t *handle, int number)
         log_flush();
         _exit(EXIT_AT_ONCE);
     }
-    log_info("signal", LOG_TEXT("name", number == SIGTERM ? "TERM" : "INT"));
+    log_info("signal", log_text("name", number == SIGTERM ? "TERM" : "INT"));
     worker_stop(worker);
 }
 

@@ -17,7 +17,7 @@
 enum { HAND_BACK_MS = 2000 };
 
 static const char *const state_names[] = {
-#define SLOT_STATE_NAME(state, name) [state] = name,
+#define SLOT_STATE_NAME(state, name) [(state)] = (name),
     SLOT_STATES(SLOT_STATE_NAME)
 #undef SLOT_STATE_NAME
 };
@@ -32,14 +32,13 @@ static bool is_legal(enum slot_state from, enum slot_state to)
 void slot_set_state(struct slot *slot, enum slot_state state)
 {
     assert(is_legal(slot->state, state));
-    log_debug("slot", LOG_TEXT("entry", slot->delivery.entry),
-              LOG_TEXT("from", state_names[slot->state]),
-              LOG_TEXT("to", state_names[state]));
+    log_debug("slot", log_text("entry", slot->delivery.entry),
+              log_text("from", state_names[slot->state]),
+              log_text("to", state_names[state]));
     slot->state = state;
 }
 
-/* ---- slots -----------------------------------------------------------------------------
- */
+/* ---- slots ---- */
 
 static struct slot *take_slot(struct worker *worker)
 {
@@ -88,8 +87,7 @@ void slot_free_all(struct worker *worker)
     worker->free = NULL;
 }
 
-/* ---- one job ---------------------------------------------------------------------------
- */
+/* ---- one job ---- */
 
 /* The job's own deadline counts like the timeout of this attempt, but is told apart. */
 static uint64_t time_for(const struct job *job, int64_t now_unix_ms, bool *ret_by_deadline)
@@ -175,16 +173,15 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
  * no harm when it is done again. */
 SUSPENDS static void hand_back(struct slot *slot)
 {
-    struct lease *lease = &slot->lease;
     struct error err = {0};
     struct deadline shield;
     deadline_enter_shielded(&shield, HAND_BACK_MS);
-    if (lease_release(slot->worker->queue, &lease, 1, &err) != 0)
+    if (lease_release(slot->worker->queue, &slot->lease, 1, &err) != 0)
         log_warn("job not handed back, its lease will run out",
-                 LOG_TEXT("error", err.message));
+                 log_text("error", err.message));
     else
-        log_info("job", LOG_TEXT("outcome", "handed_back"),
-                 LOG_TEXT("entry", slot->delivery.entry));
+        log_info("job", log_text("outcome", "handed_back"),
+                 log_text("entry", slot->delivery.entry));
     deadline_leave(&shield);
 }
 
@@ -203,10 +200,10 @@ static void run_job(void *arg)
     if (unread)
         /* A job that this process had no memory to read is no malformed one: another try is
          * made when its lease has run out. */
-        log_error("job left to be recovered", LOG_TEXT("error", err.message));
+        log_error("job left to be recovered", log_text("error", err.message));
     else if (slot->lease.lost)
         log_warn("lease lost, the outcome is dropped",
-                 LOG_TEXT("entry", slot->delivery.entry));
+                 log_text("entry", slot->delivery.entry));
     else if (failed && err.code == ERROR_CANCELLED && slot->worker->abandoning)
         hand_back(slot);
     else
@@ -234,7 +231,7 @@ void slot_begin(struct worker *worker, const struct delivery *delivery)
 no_memory:
     /* Left pending: it is recovered when its lease has run out. */
     log_error("out of memory, a job is left to be recovered",
-              LOG_TEXT("entry", delivery->entry));
+              log_text("entry", delivery->entry));
     if (slot)
         give_slot_back(slot);
 }

@@ -21,8 +21,13 @@
 
 enum { READ_AT_ONCE = 16, READ_BLOCK_MS = 2000, REAP_AT_ONCE = 16, TROUBLE_PAUSE_MS = 200 };
 
-/* ---- reading, renewing, reaping --------------------------------------------------------
- */
+/* ---- reading, renewing, reaping ---- */
+
+static void helper_ended(struct worker *worker)
+{
+    worker->helper_count--;
+    event_broadcast(&worker->changed);
+}
 
 static void begin_jobs(struct worker *worker, const struct batch *batch)
 {
@@ -35,21 +40,19 @@ static void begin_jobs(struct worker *worker, const struct batch *batch)
 SUSPENDS static void hand_back_batch(struct worker *worker, const struct batch *batch)
 {
     struct lease leases[READ_AT_ONCE];
-    struct lease *list[READ_AT_ONCE];
     struct error err = {0};
     assert(batch->count <= READ_AT_ONCE);
     for (size_t i = 0; i < batch->count; i++) {
         leases[i] = (struct lease){.token = batch->deliveries[i].token};
         memcpy(leases[i].entry, batch->deliveries[i].entry, sizeof(leases[i].entry));
-        list[i] = &leases[i];
     }
     if (batch->count == 0)
         return;
-    if (lease_release(worker->queue, list, batch->count, &err) != 0)
+    if (lease_release(worker->queue, leases, batch->count, &err) != 0)
         log_warn("jobs not handed back, their leases will run out",
-                 LOG_TEXT("error", err.message));
+                 log_text("error", err.message));
     else
-        log_info("handed back", LOG_INT("count", batch->count));
+        log_info("handed back", log_int("count", batch->count));
 }
 
 /* Waits for a free slot and an open connection. 0, or nonzero when the worker stops. */
@@ -63,31 +66,37 @@ SUSPENDS static int wait_until_readable(struct worker *worker)
     return connection_wait_up(worker->queue->reads);
 }
 
+/* One read. Nonzero where it failed. */
+SUSPENDS static int read_once(struct worker *worker)
+{
+    batch_scoped struct batch batch = {0};
+    struct error err = {0};
+    size_t free_slots = (size_t)worker->config->slots - worker->held_count;
+    int count = free_slots < READ_AT_ONCE ? (int)free_slots : READ_AT_ONCE;
+    if (reader_read(worker->queue, count, READ_BLOCK_MS, &batch, &err) != 0) {
+        if (!worker->stopping)
+            log_warn("reading failed", log_text("error", err.message));
+        return -1;
+    }
+    if (worker->stopping)
+        hand_back_batch(worker, &batch);
+    else
+        begin_jobs(worker, &batch);
+    return 0;
+}
+
 static void read_jobs(void *arg)
 {
     struct worker *worker = arg;
     worker->reader = task_self();
     while (wait_until_readable(worker) == 0) {
-        batch_scoped struct batch batch = {0};
-        struct error err = {0};
-        size_t free_slots = (size_t)worker->config->slots - worker->held_count;
-        int count = free_slots < READ_AT_ONCE ? (int)free_slots : READ_AT_ONCE;
-        if (reader_read(worker->queue, count, READ_BLOCK_MS, &batch, &err) == 0) {
-            if (worker->stopping)
-                hand_back_batch(worker, &batch);
-            else
-                begin_jobs(worker, &batch);
+        if (read_once(worker) == 0)
             continue;
-        }
-        if (worker->stopping)
-            break;
-        log_warn("reading failed", LOG_TEXT("error", err.message));
-        if (task_sleep(random_spread_ms(TROUBLE_PAUSE_MS)) != 0)
+        if (worker->stopping || task_sleep(random_spread_ms(TROUBLE_PAUSE_MS)) != 0)
             break;
     }
     worker->reader = NULL;
-    worker->helper_count--;
-    event_broadcast(&worker->changed);
+    helper_ended(worker);
 }
 
 /* A job whose lease is gone must not go on: somebody else has it. */
@@ -103,36 +112,41 @@ static void let_go(struct worker *worker)
     }
 }
 
-/* Renews what is held now; slots may be given back while Redis answers, so the leases are
- * copies and found again by their entry. */
+/* Takes over what Redis said of a lease, if the slot still holds that delivery: it may have
+ * been given back, and to another, while Redis answered. */
+static void take_renewal(struct slot *slot, const struct lease *renewed)
+{
+    struct lease *lease = &slot->lease;
+    if (slot->state != SLOT_FREE && lease->token == renewed->token &&
+        strcmp(lease->entry, renewed->entry) == 0)
+        *lease = *renewed;
+}
+
+struct held_slot {
+    struct slot *slot; /* slots are freed at the very end only */
+};
+
 SUSPENDS static void renew_held(struct worker *worker)
 {
     size_t count = worker->held_count;
-    struct lease *copies = calloc(count + 1, sizeof(*copies));
-    struct lease **list = calloc(count + 1, sizeof(*list));
-    struct slot **slots = calloc(count + 1, sizeof(*slots));
+    struct lease *leases = calloc(count, sizeof(*leases));
+    struct held_slot *slots = calloc(count, sizeof(*slots));
     struct error err = {0};
     size_t n = 0;
-    if (!copies || !list || !slots) {
+    if (!leases || !slots) {
         log_error("out of memory, leases are not renewed");
         goto out;
     }
-    for (struct slot *slot = worker->held; slot && n < count; slot = slot->next, n++) {
-        copies[n] = slot->lease;
-        list[n] = &copies[n];
-        slots[n] = slot;
+    for (struct slot *slot = worker->held; slot; slot = slot->next, n++) {
+        leases[n] = slot->lease;
+        slots[n].slot = slot;
     }
-    if (lease_renew(worker->queue, list, n, &err) != 0)
-        log_warn("leases not renewed", LOG_TEXT("error", err.message));
-    for (size_t i = 0; i < n; i++) {
-        struct lease *lease = &slots[i]->lease;
-        if (slots[i]->state != SLOT_FREE && lease->token == copies[i].token &&
-            strcmp(lease->entry, copies[i].entry) == 0)
-            *lease = copies[i];
-    }
+    if (lease_renew(worker->queue, leases, n, &err) != 0)
+        log_warn("leases not renewed", log_text("error", err.message));
+    for (size_t i = 0; i < n; i++)
+        take_renewal(slots[i].slot, &leases[i]);
 out:
-    free(copies);
-    free(list);
+    free(leases);
     free(slots);
 }
 
@@ -156,8 +170,29 @@ static void renew_leases(void *arg)
             renew_held(worker);
         let_go(worker);
     }
-    worker->helper_count--;
-    event_broadcast(&worker->changed);
+    helper_ended(worker);
+}
+
+SUSPENDS static void reap_once(struct worker *worker)
+{
+    batch_scoped struct batch batch = {0};
+    struct error err = {0};
+    size_t slots = (size_t)worker->config->slots;
+    if (worker->held_count >= slots || !connection_is_up(worker->queue->commands))
+        return;
+    size_t free_slots = slots - worker->held_count;
+    int count = free_slots < REAP_AT_ONCE ? (int)free_slots : REAP_AT_ONCE;
+    if (reaper_reap(worker->queue, count, &batch, &err) != 0) {
+        log_warn("looking for lost leases failed", log_text("error", err.message));
+        return;
+    }
+    if (batch.buried_count > 0)
+        log_error("entries that nobody can answer were put to the dead letters",
+                  log_int("count", batch.buried_count));
+    if (batch.count > 0)
+        log_warn("took jobs over whose worker had gone", log_int("count", batch.count));
+    worker->recovered_count += batch.count;
+    begin_jobs(worker, &batch);
 }
 
 static void reap_jobs(void *arg)
@@ -166,32 +201,12 @@ static void reap_jobs(void *arg)
     uint64_t every_ms = (uint64_t)worker->config->lease_ms / 2;
     while (!worker->stopping &&
            pause_unless(&worker->stopped, "the next look for lost leases",
-                        random_spread_ms(every_ms))) {
-        batch_scoped struct batch batch = {0};
-        struct error err = {0};
-        size_t free_slots = (size_t)worker->config->slots - worker->held_count;
-        if (worker->held_count >= (size_t)worker->config->slots ||
-            !connection_is_up(worker->queue->commands))
-            continue;
-        int count = free_slots < REAP_AT_ONCE ? (int)free_slots : REAP_AT_ONCE;
-        if (reaper_reap(worker->queue, count, &batch, &err) != 0) {
-            log_warn("looking for lost leases failed", LOG_TEXT("error", err.message));
-            continue;
-        }
-        if (batch.buried_count > 0)
-            log_error("entries that nobody can answer were put to the dead letters",
-                      LOG_INT("count", batch.buried_count));
-        if (batch.count > 0)
-            log_warn("took jobs over whose worker had gone", LOG_INT("count", batch.count));
-        worker->recovered_count += batch.count;
-        begin_jobs(worker, &batch);
-    }
-    worker->helper_count--;
-    event_broadcast(&worker->changed);
+                        random_spread_ms(every_ms)))
+        reap_once(worker);
+    helper_ended(worker);
 }
 
-/* ---- beginning and draining ------------------------------------------------------------
- */
+/* ---- beginning and draining ---- */
 
 static int begin_helper(struct worker *worker, const char *name, void (*run)(void *arg))
 {
@@ -210,7 +225,7 @@ SUSPENDS static int join(struct worker *worker)
             queue_join(worker->queue, &err) == 0)
             return 0;
         if (err.code)
-            log_warn("joining the queue failed", LOG_TEXT("error", err.message));
+            log_warn("joining the queue failed", log_text("error", err.message));
         (void)pause_unless(&worker->stopped, "Redis", random_spread_ms(TROUBLE_PAUSE_MS));
     }
     return -1;
@@ -219,7 +234,7 @@ SUSPENDS static int join(struct worker *worker)
 SUSPENDS static void drain(struct worker *worker)
 {
     struct deadline grace;
-    log_info("draining", LOG_INT("running", worker->held_count));
+    log_info("draining", log_int("running", worker->held_count));
     reader_unblock(worker->queue);
     if (worker->reader && !connection_is_up(worker->queue->reads))
         task_cancel(worker->reader);
@@ -244,29 +259,39 @@ SUSPENDS static void drain(struct worker *worker)
     queue_leave(worker->queue);
 }
 
+static void begin_helpers(struct worker *worker)
+{
+    if (begin_helper(worker, "reader", read_jobs) == 0 &&
+        begin_helper(worker, "lease renewer", renew_leases) == 0 &&
+        begin_helper(worker, "reaper", reap_jobs) == 0)
+        return;
+    log_error("out of memory at the start");
+    worker->stopping = true;
+}
+
+SUSPENDS static void work_until_stopped(struct worker *worker)
+{
+    log_info("ready", log_text("queue", worker->queue->keys.queue),
+             log_text("worker", worker->queue->consumer),
+             log_int("slots", worker->config->slots));
+    begin_helpers(worker);
+    while (!worker->stopping)
+        if (event_wait(&worker->stopped, "work") != 0)
+            break;
+    drain(worker);
+}
+
 static void run_worker(void *arg)
 {
     struct worker *worker = arg;
-    if (join(worker) == 0) {
-        log_info("ready", LOG_TEXT("queue", worker->queue->keys.queue),
-                 LOG_TEXT("worker", worker->queue->consumer),
-                 LOG_INT("slots", worker->config->slots));
-        if (begin_helper(worker, "reader", read_jobs) != 0 ||
-            begin_helper(worker, "lease renewer", renew_leases) != 0 ||
-            begin_helper(worker, "reaper", reap_jobs) != 0) {
-            log_error("out of memory at the start");
-            worker->stopping = true;
-        }
-        while (!worker->stopping)
-            if (event_wait(&worker->stopped, "work") != 0)
-                break;
-        drain(worker);
-    }
+    if (join(worker) == 0)
+        work_until_stopped(worker);
     queue_free(worker->queue);
     worker->queue = NULL;
-    log_info("stopped", LOG_INT("answered", worker->answered_count),
-             LOG_INT("dead", worker->dead_count), LOG_INT("fenced", worker->fenced_count),
-             LOG_INT("recovered", worker->recovered_count));
+    log_info("stopped", log_int("answered", (int64_t)worker->answered_count),
+             log_int("dead", (int64_t)worker->dead_count),
+             log_int("fenced", (int64_t)worker->fenced_count),
+             log_int("recovered", (int64_t)worker->recovered_count));
 }
 
 void worker_stop(struct worker *worker)
@@ -276,8 +301,7 @@ void worker_stop(struct worker *worker)
     event_broadcast(&worker->changed);
 }
 
-/* ---- the process -----------------------------------------------------------------------
- */
+/* ---- the process ---- */
 
 /* Told of every try of two connections; logged are the first failure, each new reason, and
  * the end of the trouble. */
@@ -293,7 +317,7 @@ static void on_change(void *arg, bool is_up, const char *why)
     if (strncmp(worker->redis_trouble, why, sizeof(worker->redis_trouble) - 1) == 0)
         return;
     (void)snprintf(worker->redis_trouble, sizeof(worker->redis_trouble), "%s", why);
-    log_warn("not connected to Redis, trying on", LOG_TEXT("why", why));
+    log_warn("not connected to Redis, trying on", log_text("why", why));
 }
 
 static void list_task(const struct task *task, void *arg)
@@ -301,16 +325,16 @@ static void list_task(const struct task *task, void *arg)
     struct worker *worker = arg;
     const struct task_context *context = task_context_of(task);
     uint64_t age_ms = loop_now_ms(worker->loop) - task_started_at_ms(task);
-    log_info("task", LOG_INT("id", task_id(task)), LOG_TEXT("name", task_name(task)),
-             LOG_TEXT("job", context->job), LOG_TEXT("op", context->op),
-             LOG_TEXT("provider", context->provider), LOG_TEXT("step", task_step(task)),
-             LOG_INT("age_ms", age_ms));
+    log_info("task", log_int("id", task_id(task)), log_text("name", task_name(task)),
+             log_text("job", context->job), log_text("op", context->op),
+             log_text("provider", context->provider), log_text("step", task_step(task)),
+             log_int("age_ms", age_ms));
 }
 
 void worker_list_tasks(struct worker *worker)
 {
-    log_info("tasks", LOG_INT("count", task_count(worker->loop)),
-             LOG_INT("held", worker->held_count));
+    log_info("tasks", log_int("count", task_count(worker->loop)),
+             log_int("held", worker->held_count));
     task_each(worker->loop, list_task, worker);
     log_flush();
 }
@@ -327,7 +351,7 @@ static void raise_descriptor_limit(int64_t slots)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < wanted)
         log_warn("the hard limit of open files is low for that many slots",
-                 LOG_INT("limit", limit.rlim_max), LOG_INT("wanted", wanted));
+                 log_int("limit", limit.rlim_max), log_int("wanted", wanted));
 }
 
 int worker_run(struct worker *worker, const struct config *config, struct error *err)

@@ -81,8 +81,7 @@ static size_t read_counter(struct scripted_server *server, const size_t *counter
     return value;
 }
 
-/* ---- a connection ----------------------------------------------------------------------
- */
+/* ---- a connection ---- */
 
 static void connection_end(struct scripted_server *server, struct connection *connection)
 {
@@ -248,8 +247,7 @@ static void connection_play(struct scripted_server *server, struct connection *c
         connection->step++;
 }
 
-/* ---- the thread ------------------------------------------------------------------------
- */
+/* ---- the thread ---- */
 
 static const struct scripted_step *script_for(const struct scripted_server *server,
                                               size_t index)
@@ -351,8 +349,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* ---- start and stop --------------------------------------------------------------------
- */
+/* ---- start and stop ---- */
 
 static int listen_unix(struct scripted_server *server)
 {

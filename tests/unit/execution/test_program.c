@@ -55,8 +55,8 @@ struct place {
     const struct shell *shell;
     struct arena *arena;
     char root[64];
-    char remote_dir[96];
-    char directory[160]; /* the execution's */
+    char remote_dir[160];
+    char directory[256]; /* the execution's */
     const char *environment[3];
     char path[192]; /* of the environment, where it is not the usual one */
     struct look_request request;

@@ -142,8 +142,7 @@ static void make_folder(const char *folder, const char *name)
     assert_int_equal(mkdir(path, 0755), 0);
 }
 
-/* ---- opening ---------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static void an_id_is_one_plain_name(void **state)
 {
@@ -198,8 +197,7 @@ static void capabilities_are_those_of_a_directory(void **state)
     assert_true(f->sandbox->traits & TRAIT_RUNS_ON_HOST);
 }
 
-/* ---- looking ---------------------------------------------------------------------------
- */
+/* ---- looking ---- */
 
 static void probe_in_task(void *arg)
 {
@@ -256,8 +254,7 @@ static void a_root_that_is_away_is_an_error_to_retry(void **state)
     assert_true(f->err.retryable);
 }
 
-/* ---- commands --------------------------------------------------------------------------
- */
+/* ---- commands ---- */
 
 static void a_command_runs_in_the_sandboxs_directory(void **state)
 {
@@ -372,8 +369,7 @@ static void what_a_command_launches_lives_on(void **state)
     assert_string_equal(exec_script(f, script), "killed\n");
 }
 
-/* ---- files -----------------------------------------------------------------------------
- */
+/* ---- files ---- */
 
 static void write_in_task(void *arg)
 {
@@ -509,8 +505,7 @@ static void the_largest_file_is_written_and_a_larger_one_refused(void **state)
     free(data);
 }
 
-/* ---- directories that jobs name --------------------------------------------------------
- */
+/* ---- directories that jobs name ---- */
 
 static const char *join(struct fixture *f, const char *folder, const char *rest)
 {

@@ -74,16 +74,17 @@ static int noted_check(struct sandbox *sandbox, const char *path, struct error *
 
 static const char *const noted_keys[] = {"region", "zone", NULL};
 
-static const struct provider full = {.name = "full",
-                                     .traits = TRAIT_BACKGROUND,
-                                     .limits = {.max_script_bytes = 10, .max_file_bytes = 1024},
-                                     .descriptor_keys = noted_keys,
-                                     .open = noted_open,
-                                     .close = noted_close,
-                                     .exec = noted_exec,
-                                     .write_file = noted_write_file,
-                                     .wake = noted_wake,
-                                     .check_directory = noted_check};
+static const struct provider full = {
+    .name = "full",
+    .traits = TRAIT_BACKGROUND,
+    .limits = {.max_script_bytes = 10, .max_file_bytes = 1024},
+    .descriptor_keys = noted_keys,
+    .open = noted_open,
+    .close = noted_close,
+    .exec = noted_exec,
+    .write_file = noted_write_file,
+    .wake = noted_wake,
+    .check_directory = noted_check};
 static const struct provider bare = {
     .name = "bare", .open = noted_open, .close = noted_close};
 

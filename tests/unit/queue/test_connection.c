@@ -64,7 +64,8 @@ static void open_connection(struct scene *scene, const char *password)
                                          .on_change_arg = scene};
     struct error err = {0};
     (void)address_parse(scene->server.url, &options.address, &err);
-    (void)snprintf(options.address.password, sizeof(options.address.password), "%s", password);
+    (void)snprintf(options.address.password, sizeof(options.address.password), "%s",
+                   password);
     scene->connection = connection_new(task_loop(task_self()), &options);
 }
 
@@ -189,8 +190,8 @@ static void run_server_killed(void *arg)
     connection_free(scene->connection);
 }
 
-static void what_was_under_way_when_the_server_died_is_lost_once_and_it_connects_again(
-    void **state)
+static void
+what_was_under_way_when_the_server_died_is_lost_once_and_it_connects_again(void **state)
 {
     struct scene *scene = *state;
     support_run_task(run_server_killed, scene);

@@ -89,8 +89,7 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
     return EAI_NONAME;
 }
 
-/* ---- acting ----------------------------------------------------------------------------
- */
+/* ---- acting ---- */
 
 static struct outcome *perform_request(struct scene *scene,
                                        const struct http_request *request)
@@ -173,8 +172,7 @@ static void assert_ok(const struct outcome *outcome, const char *body)
 static const struct scripted_step answer_ever[] = {
     {SCRIPTED_EXPECT, NULL, 0}, {SCRIPTED_SEND, OK_2, 0}, {SCRIPTED_REPEAT, NULL, 0}, {0}};
 
-/* ---- connections -----------------------------------------------------------------------
- */
+/* ---- connections ---- */
 
 static void perform_three_times(struct scene *scene)
 {
@@ -366,8 +364,7 @@ static void a_kept_connection_that_was_closed_meanwhile_is_not_used(void **state
     scene_done(&scene);
 }
 
-/* ---- never twice -----------------------------------------------------------------------
- */
+/* ---- never twice ---- */
 
 static void perform_twice(struct scene *scene)
 {
@@ -416,8 +413,7 @@ static void a_request_is_not_sent_again_when_a_kept_connection_breaks(void **sta
     }
 }
 
-/* ---- how it breaks ---------------------------------------------------------------------
- */
+/* ---- how it breaks ---- */
 
 /* A port of this machine that nobody listens on, for as long as the socket is open. */
 static int closed_port(int *ret_socket)
@@ -520,8 +516,7 @@ static void an_answer_that_is_not_whole_may_have_run(void **state)
     }
 }
 
-/* ---- bodies ----------------------------------------------------------------------------
- */
+/* ---- bodies ---- */
 
 static int take_data(void *arg, const void *data, size_t bytes)
 {
@@ -742,8 +737,7 @@ static void head_and_204_have_no_body(void **state)
     scene_done(&scene);
 }
 
-/* ---- what is sent ----------------------------------------------------------------------
- */
+/* ---- what is sent ---- */
 
 static void perform_each_method(struct scene *scene)
 {
@@ -888,8 +882,7 @@ static void cleartext_http2_is_spoken_only_when_asked_for(void **state)
     scene_done(&scene);
 }
 
-/* ---- headers of the answer -------------------------------------------------------------
- */
+/* ---- headers of the answer ---- */
 
 static void perform_for_each_retry_after(struct scene *scene)
 {
@@ -992,8 +985,7 @@ static void broken_headers_do_not_shift_the_others(void **state)
     scene_done(&scene);
 }
 
-/* ---- time and cancel -------------------------------------------------------------------
- */
+/* ---- time and cancel ---- */
 
 static const struct scripted_step begin_and_stall[] = {
     {SCRIPTED_EXPECT, NULL, 0}, {SCRIPTED_SEND, BEGIN, 0}, {SCRIPTED_STALL, NULL, 0}, {0}};
@@ -1134,8 +1126,7 @@ static void cu_13_a_name_lookup_that_hangs_holds_nothing_up(void **state)
     scene_done(&scene);
 }
 
-/* ---- descriptors and signals -----------------------------------------------------------
- */
+/* ---- descriptors and signals ---- */
 
 static void perform_and_list_a_childs_descriptors(struct scene *scene)
 {
@@ -1260,8 +1251,7 @@ static void cu_11_cu_12_libcurl_leaves_the_signals_alone(void **state)
     scene_done(&scene);
 }
 
-/* ---- TLS -------------------------------------------------------------------------------
- */
+/* ---- TLS ---- */
 
 struct certificate {
     char folder[64];

@@ -59,7 +59,7 @@ static size_t count_lines(const char *text)
 static void a_line_is_logfmt(void **state)
 {
     (void)state;
-    log_info("job answered", LOG_TEXT("outcome", "ok"), LOG_INT("run_ms", -12));
+    log_info("job answered", log_text("outcome", "ok"), log_int("run_ms", -12));
     assert_string_equal(written(),
                         "level=info msg=\"job answered\" outcome=ok run_ms=-12\n");
     assert_int_equal(strncmp(got, "time=2", 6), 0);
@@ -71,7 +71,7 @@ static void a_line_is_json(void **state)
 {
     (void)state;
     log_set_format(LOG_FORMAT_JSON);
-    log_warn("job answered", LOG_TEXT("outcome", "ok"), LOG_INT("run_ms", 12));
+    log_warn("job answered", log_text("outcome", "ok"), log_int("run_ms", 12));
     assert_string_equal(
         written(),
         "level\":\"warn\",\"msg\":\"job answered\",\"outcome\":\"ok\",\"run_ms\":12}\n");
@@ -98,13 +98,13 @@ static void hostile_text_stays_inside_its_field(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[256];
         log_set_format(LOG_FORMAT_LOGFMT);
-        log_info("m", LOG_TEXT("value", cases[i].text), LOG_INT("n", 1));
+        log_info("m", log_text("value", cases[i].text), log_int("n", 1));
         (void)snprintf(expected, sizeof(expected), "level=info msg=m value=%s n=1\n",
                        cases[i].escaped);
         assert_string_equal(written(), expected);
         assert_int_equal(count_lines(got), 1);
         log_set_format(LOG_FORMAT_JSON);
-        log_info("m", LOG_TEXT("value", cases[i].text), LOG_INT("n", 1));
+        log_info("m", log_text("value", cases[i].text), log_int("n", 1));
         (void)snprintf(expected, sizeof(expected),
                        "level\":\"info\",\"msg\":\"m\",\"value\":%s,\"n\":1}\n",
                        cases[i].escaped);
@@ -129,7 +129,7 @@ static void values_are_cut_and_the_line_stays_whole(void **state)
     longer[4999] = '\0';
     for (int form = LOG_FORMAT_LOGFMT; form <= LOG_FORMAT_JSON; form++) {
         log_set_format((enum log_format)form);
-        log_info("m", LOG_TEXT("value", value_of_5000), LOG_TEXT("after", "it"));
+        log_info("m", log_text("value", value_of_5000), log_text("after", "it"));
         const char *line = written();
         const char *value = strstr(line, "\"vvv");
         assert_non_null(value);
@@ -146,7 +146,7 @@ static void a_line_past_its_room_still_ends_as_a_line(void **state)
     const char *control = bytes;
     memset(bytes, 1, sizeof(bytes)); /* each byte becomes six */
     bytes[1024] = '\0';
-    log_info("m", LOG_TEXT("a", control), LOG_TEXT("b", control), LOG_TEXT("c", control));
+    log_info("m", log_text("a", control), log_text("b", control), log_text("c", control));
     const char *line = written();
     assert_int_equal(count_lines(line), 1);
     assert_int_equal(line[strlen(line) - 1], '\n');
@@ -178,7 +178,7 @@ static void log_in_task(void *arg)
     context->op = "attach";
     context->provider = "p\n1";
     for (int i = 0; i < 3; i++)
-        log_info("step", LOG_INT("i", i));
+        log_info("step", log_int("i", i));
 }
 
 static void lines_of_a_task_name_its_job_and_come_in_order(void **state)

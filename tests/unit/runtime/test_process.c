@@ -29,8 +29,7 @@
 #include "runtime/loop.h"
 #include "runtime/process.h"
 
-/* ---- faults ----------------------------------------------------------------------------
- */
+/* ---- faults ---- */
 
 static struct {
     bool without_pidfd;
@@ -90,8 +89,7 @@ static int no_faults(void **state)
     return 0;
 }
 
-/* ---- running ---------------------------------------------------------------------------
- */
+/* ---- running ---- */
 
 static const char *const path_only[] = {"PATH=/usr/local/bin:/usr/bin:/bin", NULL};
 
@@ -188,8 +186,7 @@ static void make_folder(char *path, size_t bytes)
     assert_non_null(mkdtemp(path));
 }
 
-/* ---- how commands end ------------------------------------------------------------------
- */
+/* ---- how commands end ---- */
 
 static void exit_codes_arrive_as_they_are(void **state)
 {
@@ -290,8 +287,7 @@ static void a_host_short_of_descriptors_is_an_error_to_retry(void **state)
     run_done(&run);
 }
 
-/* ---- what commands are given -----------------------------------------------------------
- */
+/* ---- what commands are given ---- */
 
 static void standard_input_is_empty_and_ends_at_once(void **state)
 {
@@ -444,8 +440,7 @@ static void the_command_starts_in_the_directory_given(void **state)
     run_done(&run);
 }
 
-/* ---- output ----------------------------------------------------------------------------
- */
+/* ---- output ---- */
 
 static void the_two_outputs_are_kept_apart_and_byte_for_byte(void **state)
 {
@@ -541,8 +536,7 @@ static void a_background_launch_survives_its_command(void **state)
     run_done(&run);
 }
 
-/* ---- timeouts, deadlines, cancel -------------------------------------------------------
- */
+/* ---- timeouts, deadlines, cancel ---- */
 
 static void a_late_command_gets_term_first(void **state)
 {
@@ -747,8 +741,7 @@ static void a_task_that_is_cancelled_or_late_does_not_start_the_command(void **s
     run_done(&run);
 }
 
-/* ---- without pidfd, and worse ----------------------------------------------------------
- */
+/* ---- without pidfd, and worse ---- */
 
 static void quick_commands_take_no_pidfd(void **state)
 {
@@ -833,8 +826,7 @@ static void a_status_that_somebody_else_took_is_an_unknown_outcome(void **state)
     run_done(&run);
 }
 
-/* ---- many ------------------------------------------------------------------------------
- */
+/* ---- many ---- */
 
 enum { MANY = 1000 };
 

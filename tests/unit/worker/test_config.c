@@ -63,8 +63,8 @@ static void without_anything_the_defaults_serve(void **state)
 static void the_environment_wins_over_the_file(void **state)
 {
     (void)state;
-    static const char *const pairs[] = {"ATTACHD_QUEUE", "fromenv", "ATTACHD_LOCAL_ROOT", "/env",
-                                        NULL};
+    static const char *const pairs[] = {"ATTACHD_QUEUE", "fromenv", "ATTACHD_LOCAL_ROOT",
+                                        "/env", NULL};
     environment = pairs;
     assert_int_equal(parse("[queue]\nname = fromfile\nlease_ms = 5000\n"
                            "[provider local]\nroot = /file\n"),
@@ -96,7 +96,8 @@ static const struct {
     {"[que]\nname = x\n", "there is no setting \"name\" in section [que]"},
     {"name = x\n", "a.ini:1"},
     {"[queue]\nno equals\n", "a.ini:2: neither a [section] nor a name = value"},
-    {"[worker]\nslots = 0\n", "[worker] slots (ATTACHD_SLOTS): must be a whole number from 1"},
+    {"[worker]\nslots = 0\n",
+     "[worker] slots (ATTACHD_SLOTS): must be a whole number from 1"},
     {"[worker]\nslots = 12x\n", "ATTACHD_SLOTS"},
     {"[worker]\nslots = 99999999999999999999\n", "ATTACHD_SLOTS"},
     {"[queue]\nname = a b\n", "ATTACHD_QUEUE"},
@@ -116,7 +117,8 @@ static void mistakes_name_the_line_or_the_setting_and_leave_the_output_alone(voi
         if (parse(bad[i].text) == 0)
             fail_msg("taken: %s", bad[i].text);
         if (!strstr(err.message, bad[i].said))
-            fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].text, err.message, bad[i].said);
+            fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].text, err.message,
+                     bad[i].said);
         assert_int_equal(err.code, ERROR_CONFIGURATION);
         assert_int_equal(config.slots, 42);
     }
@@ -144,7 +146,8 @@ static void too_many_providers_are_refused(void **state)
     char text[8192] = "";
     for (int i = 0; i < CONFIG_MAX_PROFILES + 1; i++) {
         size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof(text) - used, "[provider p%d]\ntype = cua-fleet\n", i);
+        (void)snprintf(text + used, sizeof(text) - used,
+                       "[provider p%d]\ntype = cua-fleet\n", i);
     }
     assert_int_equal(parse(text), -1);
     assert_non_null(strstr(err.message, "providers"));
