@@ -55,8 +55,8 @@ struct place {
     const struct shell *shell;
     struct arena *arena;
     char root[64];
-    char remote_dir[160];
-    char directory[256]; /* the execution's */
+    char remote_dir[96];
+    char directory[160]; /* the execution's */
     const char *environment[3];
     char path[192]; /* of the environment, where it is not the usual one */
     struct look_request request;
@@ -762,7 +762,7 @@ static void an_execution_that_is_no_directory_is_unreadable(void **state)
 
 static void homes(struct place *place)
 {
-    char home[128];
+    char home[88];
     char wanted[192];
     const char *dir = NULL;
     static const char *const tails[] = {"/home", "/with two  blanks", "/it's", "/slash//"};
