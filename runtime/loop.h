@@ -12,6 +12,7 @@
 struct task;
 struct side;
 struct http_pool;
+struct child_watch;
 
 struct task_list {
     struct task *first;
@@ -31,7 +32,9 @@ struct loop {
     size_t closing_count; /* timers of drained tasks whose close callback is due */
     uint64_t next_task_id;
     char scratch[16 * 1024]; /* a callback's own until it returns; never a task's */
-    struct http_pool *http;  /* made by the first request (http.h) */
+    struct child_watch
+        *child_watch;       /* process.c, without pidfds; NULL: nobody is watched */
+    struct http_pool *http; /* made by the first request (http.h) */
 };
 
 /* A new loop. NULL: out of memory or of descriptors. */

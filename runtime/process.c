@@ -60,7 +60,7 @@ struct process {
     struct watch out;
     struct watch err;
     struct watch pidfd;
-    uv_signal_t signal;
+    struct process *next_watched; /* in the loop's child_watch */
     int child_fds[3];
 };
 
@@ -313,38 +313,82 @@ static void on_pidfd(uv_poll_t *poll, int status, int events)
     task_wake(watch->process->task);
 }
 
-static void close_signal(struct process *process)
+/* Without pidfds: one SIGCHLD handle for all children of the loop, which looks at each of
+ * them. A handle for each child would not do: libuv drops signals where their messages no
+ * longer fit into its pipe, and somebody's only message would be lost. */
+struct child_watch {
+    uv_signal_t signal;
+    struct process *first;
+};
+
+static void on_child_watch_closed(uv_handle_t *handle)
 {
+    free(handle->data);
+}
+
+static void unwatch_signal(struct process *process)
+{
+    struct loop *loop = process->loop;
+    struct child_watch *watch = loop->child_watch;
     if (!process->signal_used)
         return;
     process->signal_used = false;
-    uv_close((uv_handle_t *)&process->signal, on_closed);
+    struct process **place = &watch->first;
+    while (*place != process)
+        place = &(*place)->next_watched;
+    *place = process->next_watched;
+    if (watch->first)
+        return;
+    loop->child_watch = NULL;
+    uv_close((uv_handle_t *)&watch->signal, on_child_watch_closed);
 }
 
 static void on_child_signal(uv_signal_t *signal, int number)
 {
     (void)number;
-    struct process *process = signal->data;
-    if (!look(process, WNOHANG | WNOWAIT))
-        return;
-    close_signal(process);
-    task_wake(process->task);
+    struct child_watch *watch = signal->data;
+    for (struct process *process = watch->first, *next; process; process = next) {
+        next = process->next_watched;
+        if (!look(process, WNOHANG | WNOWAIT))
+            continue;
+        unwatch_signal(process);
+        task_wake(process->task);
+    }
+}
+
+/* The loop's handle; made and started where it is not there. NULL with *ret_failed. */
+static struct child_watch *child_watch_of(struct loop *loop, int *ret_failed)
+{
+    if (loop->child_watch)
+        return loop->child_watch;
+    struct child_watch *watch = calloc(1, sizeof(*watch));
+    *ret_failed = watch ? uv_signal_init(&loop->uv, &watch->signal) : -ENOMEM;
+    if (*ret_failed) {
+        free(watch);
+        return NULL;
+    }
+    watch->signal.data = watch;
+    *ret_failed = uv_signal_start(&watch->signal, on_child_signal, SIGCHLD);
+    if (*ret_failed) {
+        uv_close((uv_handle_t *)&watch->signal, on_child_watch_closed);
+        return NULL;
+    }
+    loop->child_watch = watch;
+    return watch;
 }
 
 static int watch_signal(struct process *process)
 {
-    int failed = uv_signal_init(&process->loop->uv, &process->signal);
-    if (failed)
+    int failed = 0;
+    struct child_watch *watch = child_watch_of(process->loop, &failed);
+    if (!watch)
         return failed;
     process->signal_used = true;
-    process->signal.data = process;
-    process->references++;
-    failed = uv_signal_start(&process->signal, on_child_signal, SIGCHLD);
-    if (failed)
-        return failed;
+    process->next_watched = watch->first;
+    watch->first = process;
     /* It may have ended before anybody listened. */
     if (look(process, WNOHANG | WNOWAIT))
-        close_signal(process);
+        unwatch_signal(process);
     return 0;
 }
 
@@ -361,7 +405,6 @@ static void watch_end(void *arg)
     int failed = watch_signal(process);
     if (!failed)
         return;
-    close_signal(process);
     process->unwatchable = true;
     process->failure = failed;
 }
@@ -594,7 +637,7 @@ static void let_go(void *arg)
     struct process *process = arg;
     close_pipes(process);
     watch_close(&process->pidfd);
-    close_signal(process);
+    unwatch_signal(process);
     tail_done(&process->out.tail);
     tail_done(&process->err.tail);
     unref(process);
