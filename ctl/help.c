@@ -8,8 +8,9 @@
 enum { LEFT_COLUMNS = 24, TEXT_COLUMNS = 62 };
 
 static const char exit_statuses[] =
-    "Exit status: 0 the answer is ok; 1 the answer is an error; 2 the command line or a\n"
-    "setting is wrong; 3 there was no answer in time, or Redis could not be reached.\n";
+    "Exit status: 0 the answer is ok; 1 the answer is an error; 2 the command line, a\n"
+    "setting or a file is wrong; 3 there was no answer in time, or Redis could not be\n"
+    "reached or refused.\n";
 
 /* "  LEFT   TEXT", the text wrapped into the right column. */
 static int append_entry(struct buffer *out, const char *left, const char *text)

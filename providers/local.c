@@ -525,6 +525,8 @@ SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
     return write.failure ? refuse_write(write.failure, path, err) : 0;
 }
 
+static const char *const local_settings[] = {"root", "env.", NULL};
+
 extern const struct provider provider_local;
 const struct provider provider_local = {
     .name = "local",
@@ -532,6 +534,7 @@ const struct provider provider_local = {
     .traits = TRAIT_BINARY_SAFE | TRAIT_NATIVE_CWD | TRAIT_NATIVE_ENV |
               TRAIT_SERVER_TIMEOUT | TRAIT_BACKGROUND | TRAIT_RUNS_ON_HOST,
     .limits = {.max_script_bytes = MAX_SCRIPT_BYTES, .max_file_bytes = MAX_FILE_BYTES},
+    .settings = local_settings,
     .check_profile = check_settings,
     .open = local_open,
     .close = local_close,

@@ -104,20 +104,17 @@ static const char *member_name(enum capability capability)
     return capability_name(capability);
 }
 
-int sandbox_require(const struct sandbox *sandbox, enum capability capability,
-                    struct error *err)
+static int refuse_capability(const struct provider *provider, enum capability capability,
+                             struct error *err)
 {
-    if (sandbox_can(sandbox, capability))
-        return 0;
-    const char *name = sandbox->provider->name;
     if (capability == CAPABILITY_EXECUTE_COMMAND)
         (void)error_set(err, ERROR_CAPABILITY_UNAVAILABLE,
                         "Sandbox provider \"%s\" does not support executeCommand, which is "
                         "required for worker deploys.",
-                        name);
+                        provider->name);
     else
         (void)error_set(err, ERROR_CAPABILITY_UNAVAILABLE,
-                        "Sandbox provider \"%s\" does not support %s.", name,
+                        "Sandbox provider \"%s\" does not support %s.", provider->name,
                         member_name(capability));
     if (err) {
         (void)snprintf(err->capability, sizeof(err->capability), "%s",
@@ -126,6 +123,22 @@ int sandbox_require(const struct sandbox *sandbox, enum capability capability,
             capability == CAPABILITY_EXECUTE_COMMAND ? EXECUTE_REMEDY : OTHER_REMEDY;
     }
     return -1;
+}
+
+int sandbox_require(const struct sandbox *sandbox, enum capability capability,
+                    struct error *err)
+{
+    if (sandbox_can(sandbox, capability))
+        return 0;
+    return refuse_capability(sandbox->provider, capability, err);
+}
+
+int provider_require(const struct provider *provider, enum capability capability,
+                     struct error *err)
+{
+    if (provider_can(provider, capability))
+        return 0;
+    return refuse_capability(provider, capability, err);
 }
 
 static bool takes_key(const struct provider *provider, const char *name)

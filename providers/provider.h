@@ -142,8 +142,11 @@ struct provider {
     const char *const
         *descriptor_keys; /* NULL-ended: keys a job may set beside id; may be NULL */
 
+    /* The settings a profile may have, NULL-ended; one that ends in a dot takes any name
+     * after it. NULL: none. */
+    const char *const *settings;
     /* Checks the settings of a profile when the configuration is read; -1 with
-     * ERROR_CONFIGURATION. NULL: nothing is needed and nothing is taken. */
+     * ERROR_CONFIGURATION. NULL: there is nothing to check. */
     int (*check_profile)(const struct profile *profile, struct error *err);
     /* Checks the descriptor and makes a handle; no I/O. The handle lives in the arena and
      * begins with struct sandbox, whose members the dispatcher fills after open returns. */
@@ -196,6 +199,10 @@ bool provider_can(const struct provider *provider, enum capability capability);
  *   deploys. */
 int sandbox_require(const struct sandbox *sandbox, enum capability capability,
                     struct error *err);
+
+/* The same of a kind of sandbox, before any is opened. */
+int provider_require(const struct provider *provider, enum capability capability,
+                     struct error *err);
 
 /* The dispatcher. Each suspends, and returns 0 or -1 with err filled. */
 SUSPENDS int sandbox_probe(struct sandbox *sandbox, struct arena *arena,

@@ -139,7 +139,8 @@ int address_parse(const char *text, struct address *ret_address, struct error *e
 void address_describe(const struct address *address, char *text, unsigned size)
 {
     if (address->is_unix)
-        (void)snprintf(text, size, "%s/%d", address->path, address->db);
+        (void)snprintf(text, size, "unix:%s db %d", address->path, address->db);
     else
-        (void)snprintf(text, size, "%s:%d/%d", address->host, address->port, address->db);
+        (void)snprintf(text, size, "%s:%d db %d", address->host, address->port,
+                       address->db);
 }

@@ -24,5 +24,6 @@ struct address {
 NODISCARD int address_parse(const char *url, struct address *ret_address,
                             struct error *err);
 
-/* The address for people, without user and password: host:port or the path, and /db. */
+/* The address for people, without user and password: host:port or
+ * unix:path, and the database. */
 void address_describe(const struct address *address, char *text, unsigned size);

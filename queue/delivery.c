@@ -111,8 +111,9 @@ int batch_read_rows(const redisReply *reply, struct batch *ret_batch)
             continue;
         if (row->element[1]->type != REDIS_REPLY_INTEGER)
             continue;
-        if (row->element[1]->integer == 0) {
-            ret_batch->buried_count++;
+        if (row->element[1]->integer <= 0) {
+            ret_batch->buried_count += row->element[1]->integer == 0;
+            ret_batch->unburied_count += row->element[1]->integer < 0;
             continue;
         }
         struct delivery *delivery = &ret_batch->deliveries[ret_batch->count];

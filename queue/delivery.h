@@ -27,7 +27,8 @@ struct batch {
     redisReply *reply; /* owned */
     struct delivery *deliveries;
     size_t count;
-    size_t buried_count; /* entries that a reap put to the dead letters by itself */
+    size_t buried_count;   /* entries that a reap put to the dead letters by itself */
+    size_t unburied_count; /* and that it could not: the key holds something else */
 };
 
 /* Reads one entry: its id and its list of field names and values. -1: not an entry. */

@@ -92,7 +92,7 @@ static int read_version(struct job *job, struct arena *arena, struct error *err)
     if (version >= JOB_VERSION_LEAST && version <= JOB_VERSION)
         return 0;
     (void)error_set(err, ERROR_UNSUPPORTED_VERSION,
-                    "job version %lld is not supported; versions %d to %d are",
+                    "job version %lld is not supported; the supported range is %d to %d",
                     (long long)version, JOB_VERSION_LEAST, JOB_VERSION);
     if (err)
         (void)snprintf(err->field, sizeof(err->field), "v");

@@ -42,6 +42,8 @@ static const char *letter_reason(const struct slot *slot, const struct error *er
         return "crash_loop";
     if (slot->job.id)
         return NULL;
+    if (slot->delivery.job_bytes > MESSAGE_MAX_BYTES)
+        return "oversize";
     return err->code == ERROR_UNSUPPORTED_VERSION ? "unsupported_version" : "malformed";
 }
 
@@ -56,8 +58,11 @@ static int write_reply(struct slot *slot, const struct operation_result *result,
     if (result)
         return reply_write_result(&envelope, result->write, result->arg, slot->arena,
                                   &ret_reply->data, &ret_reply->size);
-    if (err->code == ERROR_CAPABILITY_UNAVAILABLE && sandbox)
-        supported = operation_capabilities(sandbox, slot->arena);
+    const struct profile *profile =
+        slot->job.provider ? config_profile(slot->worker->config, slot->job.provider)
+                           : NULL;
+    if (err->code == ERROR_CAPABILITY_UNAVAILABLE && profile)
+        supported = operation_capabilities(profile->provider, sandbox, slot->arena);
     return reply_write_error(&envelope, err, supported, slot->arena, &ret_reply->data,
                              &ret_reply->size);
 }
@@ -73,9 +78,11 @@ SUSPENDS static int bury(struct slot *slot, const char *reason, const struct err
         .job_id = slot->job.id,
         .reply = reply,
     };
-    slot->worker->dead_count++;
-    return finish_with_letter(slot->worker->queue, &slot->lease, &letter, ret_finish,
-                              failure);
+    if (finish_with_letter(slot->worker->queue, &slot->lease, &letter, ret_finish,
+                           failure) != 0)
+        return -1;
+    slot->worker->dead_count += *ret_finish == FINISH_DONE;
+    return 0;
 }
 
 /* One line a job, the same keys for all. */
@@ -83,8 +90,7 @@ static void log_outcome(const struct slot *slot, const struct sandbox *sandbox,
                         const char *outcome, const char *message)
 {
     const struct reply_envelope envelope = envelope_of(slot, sandbox);
-    enum log_level level = LOG_INFO;
-    const struct log_field fields[] = {
+    struct log_field fields[10] = {
         log_text("outcome", outcome),
         log_text("entry", envelope.entry),
         log_int("attempt", envelope.attempt),
@@ -92,11 +98,13 @@ static void log_outcome(const struct slot *slot, const struct sandbox *sandbox,
         log_int("queued_ms", envelope.queued_ms),
         log_int("run_ms", envelope.run_ms),
         log_int("execs", envelope.execs),
-        log_text(message ? "error" : NULL, message),
-        {0},
     };
-    if (log_is_on(level))
-        log_write(level, "job", fields);
+    size_t count = 7;
+    if (envelope.traceparent)
+        fields[count++] = log_text("traceparent", envelope.traceparent);
+    if (message)
+        fields[count++] = log_text("error", message);
+    log_write(LOG_INFO, "job", fields); /* a field without a key ends the list */
 }
 
 /* A reply stream whose key holds something else: the job cannot be answered where it asked
@@ -137,6 +145,10 @@ SUSPENDS static const char *deliver(struct slot *slot,
         reason = "unanswerable";
         failed = bury_unanswerable(slot, &finish, failure);
     }
+    if (!failed && finish == FINISH_UNANSWERABLE)
+        failed = error_set(failure, ERROR_QUEUE_UNAVAILABLE,
+                           "%s holds something that is no stream",
+                           slot->worker->queue->keys.dead);
     if (failed)
         return NULL;
     if (finish == FINISH_FENCED) {
@@ -156,9 +168,10 @@ void answer_job(struct slot *slot, const struct operation_result *result,
     deadline_enter_shielded(&shield, UINT64_MAX);
     const char *outcome = deliver(slot, result, sandbox, err, &failure);
     deadline_leave(&shield);
-    if (outcome)
-        log_outcome(slot, sandbox, outcome, result ? NULL : err->message);
-    else
+    if (!outcome) {
         log_outcome(slot, sandbox, "unwritten", failure.message);
+        return;
+    }
+    log_outcome(slot, sandbox, outcome, result ? NULL : err->message);
     slot->worker->answered_count++;
 }

@@ -46,7 +46,8 @@ static const struct config_option options[] = {
     NUMBER("worker", "drain_ms", "ATTACHD_DRAIN_MS", drain_ms, "25000", 0, 3600000,
            "after SIGTERM: how long running jobs may take to end"),
     NUMBER("worker", "job_memory_bytes", "ATTACHD_JOB_MEMORY_BYTES", job_memory_bytes,
-           "134217728", 1048576, 1099511627776, "the most memory that one job may use"),
+           "134217728", 8388608, 1099511627776,
+           "the most memory that one job may use, its body not counted"),
     TEXT("log", "level", "ATTACHD_LOG_LEVEL", log_level_name, "info",
          "debug, info, warn or error"),
     TEXT("log", "format", "ATTACHD_LOG_FORMAT", log_format_name, "logfmt",
@@ -174,11 +175,27 @@ static int on_line(void *user, const char *section, const char *key, const char 
     return 0;
 }
 
+/* What inih would take in another way than its writer meant: an indented line goes on with
+ * the setting above it, and after a broken section head the lines below belong nowhere. */
+static const char *line_fault(const char *line, size_t bytes)
+{
+    size_t blanks = strspn(line, " \t");
+    bool is_blank = blanks >= bytes || line[blanks] == '\r';
+    if (blanks > 0 && !is_blank && line[blanks] != ';' && line[blanks] != '#')
+        return "a line must not begin with blanks";
+    if (line[0] == '[' && !memchr(line, ']', bytes))
+        return "the section's head has no closing bracket";
+    return NULL;
+}
+
 static int check_lines(const char *text, const char *path, struct error *err)
 {
     int number = 1;
     for (const char *line = text; *line; number++) {
         size_t bytes = strcspn(line, "\n");
+        const char *wrong = line_fault(line, bytes);
+        if (wrong)
+            return error_set(err, ERROR_CONFIGURATION, "%s:%d: %s", path, number, wrong);
         if (bytes > LINE_MAX_BYTES)
             return error_set(err, ERROR_CONFIGURATION,
                              "%s:%d: the line is longer than %d bytes", path, number,
@@ -305,6 +322,29 @@ static int add_defaults(struct parsing *parsing)
     return 0;
 }
 
+static bool takes_setting(const struct provider *provider, const char *name)
+{
+    for (const char *const *known = provider->settings; known && *known; known++) {
+        size_t bytes = strlen(*known);
+        bool is_prefix = (*known)[bytes - 1] == '.';
+        if (is_prefix ? strncmp(*known, name, bytes) == 0 : strcmp(*known, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A misspelt setting must not be passed over in silence. */
+static int check_setting_names(const struct profile *profile, struct error *err)
+{
+    for (size_t i = 0; i < profile->setting_count; i++) {
+        if (!takes_setting(profile->provider, profile->settings[i].name))
+            return error_set(err, ERROR_CONFIGURATION,
+                             "provider type %s has no setting \"%.60s\"",
+                             profile->provider->name, profile->settings[i].name);
+    }
+    return 0;
+}
+
 static int make_profile(const struct parsing *parsing, const struct draft *draft,
                         struct profile *ret_profile)
 {
@@ -326,6 +366,8 @@ static int make_profile(const struct parsing *parsing, const struct draft *draft
                                   draft->setting_count * sizeof(draft->settings[0]));
     if (!profile.settings)
         return error_set_memory(parsing->err, "the configuration");
+    if (check_setting_names(&profile, parsing->err) != 0)
+        return error_wrap(parsing->err, place);
     if (provider->check_profile && provider->check_profile(&profile, parsing->err) != 0)
         return error_wrap(parsing->err, place);
     *ret_profile = profile;

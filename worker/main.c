@@ -31,10 +31,12 @@ static void print_help(void)
         "               [--log-level debug|info|warn|error] [--help] [--version]\n\n"
         "Takes jobs off a Redis stream, looks at executions in sandboxes, answers on a\n"
         "reply stream. Start as many as there is work for.\n\n"
-        "  --config FILE     read settings from an INI file\n"
-        "  --check-config    check the settings, print them, and end\n"
-        "  --log-format F    logfmt (default) or json, on standard error\n"
-        "  --log-level L     the least level that is logged (default: info)\n\n"
+        "  --config FILE     read settings from an INI file (-c)\n"
+        "  --check-config    check the settings, print the main ones, and end\n"
+        "  --log-format F    logfmt or json, on standard error; wins over [log] format\n"
+        "  --log-level L     the least level that is logged; wins over [log] level\n"
+        "  --help            print this text and end (-h)\n"
+        "  --version         print the version and end (-V)\n\n"
         "Settings, in the file and in the environment (which wins):\n\n");
     for (size_t i = 0; i < count; i++)
         (void)printf("  [%s] %s = %s\n      %s: %s\n", options[i].section, options[i].key,
@@ -44,7 +46,9 @@ static void print_help(void)
         "      ATTACHD_LOCAL_ROOT: root of a provider named local, which runs commands\n"
         "      on this host in the directories below it; without a root there is none\n\n"
         "Signals: TERM and INT drain and end, a second one ends at once; USR1 logs every\n"
-        "task with its job, step and age.\n");
+        "task with its job, step and age.\n"
+        "Exit status: 0 at the end of a drain; 1 it could not begin, or a second signal\n"
+        "ended it; 2 the command line or the configuration is wrong.\n");
 }
 
 /* Whether the process goes on; else *ret_status is its exit status. */

@@ -15,7 +15,8 @@ struct answer_parts {
     const char *const *capabilities;
 };
 
-const char *const *operation_capabilities(const struct sandbox *sandbox,
+const char *const *operation_capabilities(const struct provider *provider,
+                                          const struct sandbox *sandbox,
                                           struct arena *arena)
 {
     const char **names = arena_calloc(arena, CAPABILITY_COUNT + 1, sizeof(*names));
@@ -23,8 +24,9 @@ const char *const *operation_capabilities(const struct sandbox *sandbox,
     if (!names)
         return NULL;
     for (int i = 0; i < CAPABILITY_COUNT; i++) {
-        if (sandbox_can(sandbox, (enum capability)i))
-            names[count++] = capability_name((enum capability)i);
+        enum capability capability = (enum capability)i;
+        if (sandbox ? sandbox_can(sandbox, capability) : provider_can(provider, capability))
+            names[count++] = capability_name(capability);
     }
     return names;
 }
@@ -223,7 +225,7 @@ int operation_run(const struct job *job, struct sandbox *sandbox, struct arena *
         return error_set_memory(err, "a result");
     parts->job = job;
     parts->sandbox = sandbox;
-    parts->capabilities = operation_capabilities(sandbox, arena);
+    parts->capabilities = operation_capabilities(sandbox->provider, sandbox, arena);
     if (!parts->capabilities)
         return error_set_memory(err, "a result");
     if (operations[job->op].run(job, sandbox, arena, parts, err) != 0)

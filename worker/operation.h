@@ -24,6 +24,8 @@ SUSPENDS NODISCARD int operation_run(const struct job *job, struct sandbox *sand
                                      struct operation_result *ret_result,
                                      struct error *err);
 
-/* The names of what the sandbox can do, NULL-ended, in the arena; NULL: out of memory. */
-const char *const *operation_capabilities(const struct sandbox *sandbox,
+/* The names of what the sandbox can do, or, where `sandbox` is NULL, of what its kind can;
+ * NULL-ended, in the arena. NULL: out of memory. */
+const char *const *operation_capabilities(const struct provider *provider,
+                                          const struct sandbox *sandbox,
                                           struct arena *arena);

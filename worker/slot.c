@@ -132,10 +132,23 @@ static const struct profile *find_profile(const struct slot *slot, struct error 
     return profile;
 }
 
-/* From the delivery to the operation's result; the sandbox is open afterwards where it
- * could be opened. The capability comes before the job's arguments are looked at. */
-SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
-                            struct operation_result *ret_result, struct error *err)
+/* The one error that comes before whatever else is wrong with a job: its provider lacks
+ * what the operation needs. No request is sent for it, and no handle opened. */
+static int check_capability(const struct slot *slot, struct error *err)
+{
+    const struct job *job = &slot->job;
+    enum job_op op = JOB_ATTACH;
+    if (!job->provider || !job->op_name || !job_op_from_name(job->op_name, &op) ||
+        !operation_needs_exec(op))
+        return 0;
+    const struct profile *profile = config_profile(slot->worker->config, job->provider);
+    if (!profile)
+        return 0;
+    return provider_require(profile->provider, CAPABILITY_EXECUTE_COMMAND, err);
+}
+
+/* Reads the job as far as it can be read and decides whether it is run at all. */
+static int read_job(struct slot *slot, struct error *err)
 {
     const struct delivery *delivery = &slot->delivery;
     struct job *job = &slot->job;
@@ -148,7 +161,18 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
         return error_set(err, ERROR_CRASH_LOOP,
                          "%lld workers took this job and none could answer it",
                          (long long)delivery->token - 1);
-    if (failed)
+    if (failed && err->code != ERROR_INVALID_ARGUMENT)
+        return -1;
+    return check_capability(slot, err) != 0 || failed ? -1 : 0;
+}
+
+/* From the delivery to the operation's result; the sandbox is open afterwards where it
+ * could be opened. */
+SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
+                            struct operation_result *ret_result, struct error *err)
+{
+    struct job *job = &slot->job;
+    if (read_job(slot, err) != 0)
         return -1;
     const struct profile *profile = find_profile(slot, err);
     if (!profile)
@@ -219,7 +243,8 @@ void slot_begin(struct worker *worker, const struct delivery *delivery)
     if (!slot)
         goto no_memory;
     slot->delivery = *delivery;
-    slot->arena = arena_new((size_t)worker->config->job_memory_bytes);
+    /* The body was bounded by Redis and is here already: it comes on top. */
+    slot->arena = arena_new((size_t)worker->config->job_memory_bytes + delivery->job_bytes);
     if (!slot->arena || delivery_copy(delivery, slot->arena, &slot->delivery) != 0)
         goto no_memory;
     slot->lease =

@@ -189,6 +189,9 @@ SUSPENDS static void reap_once(struct worker *worker)
     if (batch.buried_count > 0)
         log_error("entries that nobody can answer were put to the dead letters",
                   log_int("count", batch.buried_count));
+    if (batch.unburied_count > 0)
+        log_error("the key of the dead letters holds something that is no stream",
+                  log_text("key", worker->queue->keys.dead));
     if (batch.count > 0)
         log_warn("took jobs over whose worker had gone", log_int("count", batch.count));
     worker->recovered_count += batch.count;

@@ -2,7 +2,8 @@
 -- Takes over entries whose lease has run out.
 -- KEYS: jobs, dead    ARGV: group, consumer, lease ms, how many, hopeless count, dead maxlen
 -- A list: {entry, token, idle ms, former owner, fields} for each entry taken, and
--- {entry, 0, idle ms, former owner, reason} for each one that went to the dead letters here.
+-- {entry, 0, idle ms, former owner, reason} for each one that went to the dead letters here, -1 in
+-- the place of 0 where it could not.
 --
 -- An entry that was trimmed or deleted while pending is a lost job: its row becomes a dead
 -- letter, so that it is counted and not looked at for ever. One whose workers died so often
@@ -28,9 +29,11 @@ local function bury(entry, owner, count, reason, fields)
     letter[#letter + 1] = name
     letter[#letter + 1] = value
   end
-  redis.call(unpack(letter))
+  -- A key of another type in the place of the dead letters must not keep the others waiting.
+  if redis.pcall(unpack(letter)).err then return -1 end
   redis.call('XACK', KEYS[1], ARGV[1], entry)
   redis.call('XDEL', KEYS[1], entry)
+  return 0
 end
 
 local answers = {}
@@ -39,11 +42,11 @@ for _, row in ipairs(rows) do
   local entry, owner, idle, count = row[1], row[2], row[3], row[4]
   local fields = fields_of(entry)
   if not fields then
-    bury(entry, owner, count, 'entry_missing', {})
-    answers[#answers + 1] = { entry, 0, idle, owner, 'entry_missing' }
+    local token = bury(entry, owner, count, 'entry_missing', {})
+    answers[#answers + 1] = { entry, token, idle, owner, 'entry_missing' }
   elseif count >= tonumber(ARGV[5]) then
-    bury(entry, owner, count, 'crash_loop', fields)
-    answers[#answers + 1] = { entry, 0, idle, owner, 'crash_loop' }
+    local token = bury(entry, owner, count, 'crash_loop', fields)
+    answers[#answers + 1] = { entry, token, idle, owner, 'crash_loop' }
   else
     redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, entry, 'RETRYCOUNT', count + 1, 'JUSTID')
     answers[#answers + 1] = { entry, count + 1, idle, owner, fields }

@@ -123,6 +123,19 @@ class Poison(IntegrationTest):
         self.assertEqual(b"a string", self.client.get(self.key("replies:upstream")))
         self.assert_queue_is_empty()
 
+    def test_a_key_of_another_type_for_dead_letters_is_said_and_the_letter_written_once_it_is_gone(self):
+        self.client.set(self.key("dead"), "a string")
+        worker = self.start_worker(lease_ms=1000)
+        self.enqueue(b"\xc1")
+        self.enqueue(capability_job("good"))
+        self.wait_reply("good")
+        worker.wait_text("outcome=unwritten")
+        self.client.delete(self.key("dead"))
+        (letter,) = self.wait_letters(1)
+        self.assertEqual(b"\xc1", letter[b"job"])
+        self.stop_workers()
+        self.assert_queue_is_empty()
+
     def test_a_huge_body_is_out_of_the_way_in_the_end_and_the_worker_lives_on(self):
         # On a machine so busy that the entry does not arrive within a command's deadline, it
         # comes back after each lease, and is put away unseen after the sixth.
@@ -189,6 +202,12 @@ class Refused(Asking):
                 {"remote_dir": "/a/../b"},
                 {"termination_grace_ms": -1},
                 {"read": "everything"},
+                {"timeout_ms": 0},
+                {"max_attempts": 51},
+                {"reply_to": "a/b"},
+                {"traceparent": "00-zz"},
+                {"sandbox": {"provider": "cua-fleet", "id": "vm-1", "region": "x"}},
+                {"sandbox": {"provider": "cua-fleet", "id": ""}},
             )
         ):
             with self.subTest(str(more)):

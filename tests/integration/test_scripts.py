@@ -227,6 +227,16 @@ class Scripts(unittest.TestCase):
         self.assertEqual(taken, held)
         self.assertEqual(self.scripts["leave"](keys=[JOBS], args=[GROUP, "a"]), 1)
 
+    def test_a_dead_letter_key_of_another_type_does_not_stop_recovery(self):
+        self.redis.set(DEAD, "a string")
+        self.add(), self.add()
+        gone, good = self.read("a", 2)
+        self.redis.xdel(JOBS, gone)
+        rows = self.reap()
+        self.assertEqual([(row[0], row[1]) for row in rows], [(gone, -1), (good, 2)])
+        self.redis.delete(DEAD)
+        self.assertEqual([row[1] for row in self.reap() if row[0] == gone], [0])
+
     # ---- dead letters
 
     def test_a_dead_letter_keeps_every_field_and_its_own_win(self):

@@ -88,7 +88,7 @@ static void neither_error_nor_description_holds_the_password(void **state)
     assert_null(strstr(err.message, "s3cret"));
     assert_int_equal(address_parse("redis://u:s3cret@h:1/4", &address, &err), 0);
     address_describe(&address, text, sizeof(text));
-    assert_string_equal(text, "h:1/4");
+    assert_string_equal(text, "h:1 db 4");
 }
 
 int main(void)

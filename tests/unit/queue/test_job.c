@@ -628,7 +628,7 @@ static void a_newer_version_can_still_be_replied_to(void **state)
     assert_int_equal(reading.result, -1);
     assert_int_equal(reading.err.code, ERROR_UNSUPPORTED_VERSION);
     assert_string_equal(reading.err.message,
-                        "job version 2 is not supported; versions 1 to 1 are");
+                        "job version 2 is not supported; the supported range is 1 to 1");
     assert_string_equal(reading.job.id, "job-1");
     assert_string_equal(reading.job.reply_to, "svc");
     assert_string_equal(reading.job.op_name, "teleport");

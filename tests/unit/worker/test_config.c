@@ -108,6 +108,11 @@ static const struct {
     {"[provider local]\ntype = local\n", "[provider local]: "},
     {"[provider a/b]\ntype = local\n", "is no name for a provider"},
     {"[provider ]\ntype = local\n", "is no name for a provider"},
+    {"[provider local]\nroot = /r\nbogus = 1\n",
+     "[provider local]: provider type local has no setting \"bogus\""},
+    {"[provider desks]\ntype = cua-fleet\ncolour = 1\n", "has no setting \"colour\""},
+    {"[queue]\nname = a\n  b\n", "a.ini:3: a line must not begin with blanks"},
+    {"[queue\nname = a\n", "a.ini:1: the section's head has no closing bracket"},
 };
 
 static void mistakes_name_the_line_or_the_setting_and_leave_the_output_alone(void **state)
