@@ -18,10 +18,12 @@ static int take_part(CURLU *url, CURLUPart part, const char *name, char *text, s
 {
     char *value = NULL;
     CURLUcode failed = curl_url_get(url, part, &value, CURLU_URLDECODE);
-    if (failed == CURLUE_OUT_OF_MEMORY)
-        return error_set_memory(err, "a Redis URL");
-    if (failed != CURLUE_OK)
+    if (failed == CURLUE_NO_USER || failed == CURLUE_NO_PASSWORD ||
+        failed == CURLUE_NO_PORT || failed == CURLUE_NO_QUERY || failed == CURLUE_NO_HOST)
         return 0;
+    if (failed != CURLUE_OK)
+        return error_set(err, ERROR_CONFIGURATION, "the %s of the Redis URL: %s", name,
+                         curl_url_strerror(failed));
     int written = snprintf(text, size, "%s", value);
     curl_free(value);
     if (written < 0 || (size_t)written >= size)

@@ -59,6 +59,7 @@ struct connection {
     redisAsyncContext *context;
     bool is_connected; /* hiredis said so; the handshake is still to come */
     bool is_up;
+    bool is_wrong_node; /* an answer said so: to be thrown away */
     bool closing;
     bool ended;           /* its task has returned */
     struct task *manager; /* NULL once ended */
@@ -130,6 +131,11 @@ static void arm_watchdog(struct connection *connection)
 static void on_watchdog(uv_timer_t *timer)
 {
     struct connection *connection = timer->data;
+    if (connection->is_wrong_node) {
+        connection->is_wrong_node = false;
+        connection_break(connection, "the server is no master any more");
+        return;
+    }
     if (!connection->first)
         return;
     size_t received = connection->context ? connection->context->c.reader->len : 0;
@@ -173,7 +179,13 @@ static void on_reply(redisAsyncContext *context, void *answer, void *privdata)
     connection->suspect = NULL;
     if (!connection->first)
         connection->last = NULL;
-    arm_watchdog(connection);
+    if (refusal_of(answer) == REFUSAL_WRONG_NODE) {
+        /* Not from inside this callback: the watchdog does it in the next turn. */
+        connection->is_wrong_node = true;
+        (void)uv_timer_start(connection->watchdog, on_watchdog, 0, 0);
+    } else {
+        arm_watchdog(connection);
+    }
     command_done(command, answer);
 }
 
@@ -249,7 +261,7 @@ int connection_wait_up(struct connection *connection)
 int connection_call(struct connection *connection, const struct call *call,
                     uint64_t extra_ms, redisReply **ret_reply)
 {
-    if (!connection->is_up)
+    if (!connection->is_up || !connection->context)
         return -ENOTCONN;
     return call_now(connection, call, extra_ms, ret_reply);
 }
@@ -264,9 +276,12 @@ static void break_on_loop(void *arg)
     struct breaking *breaking = arg;
     struct connection *connection = breaking->connection;
     redisAsyncContext *context = connection->context;
-    if (!context)
+    if (!context) {
+        set_up(connection, false);
         return;
-    (void)snprintf(connection->why, sizeof(connection->why), "%s", breaking->why);
+    }
+    if (breaking->why != connection->why)
+        (void)snprintf(connection->why, sizeof(connection->why), "%s", breaking->why);
     connection->context = NULL;
     redisAsyncFree(context);
     set_up(connection, false);
@@ -348,6 +363,7 @@ static void open_context(void *arg)
     set_socket_options(context->c.fd, address->is_unix);
     context->data = connection;
     if (redisLibuvAttach(context, &connection->loop->uv) != REDIS_OK) {
+        (void)snprintf(connection->why, sizeof(connection->why), "out of memory");
         redisAsyncFree(context);
         return;
     }
@@ -419,21 +435,57 @@ SUSPENDS static int resolve(struct connection *connection)
     return failed;
 }
 
-/* One command of the handshake; anything but an error answer will do. */
+/* One command of the handshake; anything but an error answer will do. Redis repeats
+ * arguments in some errors: of the first word alone no secret is to be feared. */
 SUSPENDS static int handshake_call(struct connection *connection, const struct call *call,
-                                   int64_t *ret_integer)
+                                   redisReply **ret_reply)
 {
     redis_reply_scoped redisReply *reply = NULL;
     int result = call_now(connection, call, 0, &reply);
     if (result || !reply)
         return result ? result : -EPROTO;
     if (reply->type == REDIS_REPLY_ERROR) {
-        (void)snprintf(connection->why, sizeof(connection->why), "%s", reply->str);
+        (void)snprintf(connection->why, sizeof(connection->why), "%s: %.*s",
+                       call->arguments[0], (int)strcspn(reply->str, " "), reply->str);
         return -EACCES;
     }
-    if (ret_integer && reply->type == REDIS_REPLY_INTEGER)
-        *ret_integer = reply->integer;
+    if (ret_reply) {
+        *ret_reply = reply;
+        reply = NULL;
+    }
     return 0;
+}
+
+/* A replica takes no writes. Who may not ask (ACL) finds out by the first one. */
+SUSPENDS static int check_role(struct connection *connection, struct arena *arena)
+{
+    redis_reply_scoped redisReply *reply = NULL;
+    struct call call;
+    call_init(&call, arena, 1);
+    call_add_text(&call, "ROLE");
+    int result = handshake_call(connection, &call, &reply);
+    if (result)
+        return result == -EACCES ? 0 : result;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        strcmp(reply->element[0]->str, "master") == 0)
+        return 0;
+    (void)snprintf(connection->why, sizeof(connection->why), "the server is a %.16s",
+                   reply->element[0]->str);
+    return -EACCES;
+}
+
+SUSPENDS static int ask_id(struct connection *connection, struct arena *arena)
+{
+    redis_reply_scoped redisReply *reply = NULL;
+    struct call call;
+    call_init(&call, arena, 2);
+    call_add_text(&call, "CLIENT");
+    call_add_text(&call, "ID");
+    int result = handshake_call(connection, &call, &reply);
+    if (result == 0 && reply->type == REDIS_REPLY_INTEGER)
+        connection->client_id = reply->integer;
+    return result;
 }
 
 SUSPENDS static int shake_hands(struct connection *connection, struct arena *arena)
@@ -462,12 +514,10 @@ SUSPENDS static int shake_hands(struct connection *connection, struct arena *are
         call_add_text(&call, options->name);
         result = handshake_call(connection, &call, NULL);
     }
-    if (result == 0) {
-        call_init(&call, arena, 4);
-        call_add_text(&call, "CLIENT");
-        call_add_text(&call, "ID");
-        result = handshake_call(connection, &call, &connection->client_id);
-    }
+    if (result == 0)
+        result = check_role(connection, arena);
+    if (result == 0)
+        result = ask_id(connection, arena);
     return result;
 }
 
@@ -497,12 +547,18 @@ SUSPENDS static int connect_once(struct connection *connection)
 SUSPENDS static bool connect_and_stay(struct connection *connection)
 {
     struct deadline deadline;
+    connection->why[0] = '\0';
     deadline_enter(&deadline, connection->options.connect_timeout_ms);
     int result = connect_once(connection);
     deadline_leave(&deadline);
+    if (result == 0 && !connection->context)
+        result = -ENOTCONN; /* it ended before this task had its turn */
     if (result) {
+        if (!connection->why[0])
+            (void)snprintf(connection->why, sizeof(connection->why),
+                           "no answer to the handshake in time");
         tell(connection, false);
-        connection_break(connection, connection->why[0] ? connection->why : "handshake");
+        connection_break(connection, connection->why);
         return false;
     }
     set_up(connection, true);

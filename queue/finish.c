@@ -8,9 +8,10 @@
 #include "queue/refusal.h"
 #include "queue/script.h"
 #include "runtime/clock.h"
+#include "runtime/deadline.h"
 #include "runtime/task.h"
 
-enum { CALL_ARENA_BYTES = 64 * 1024, PAUSE_MS = 200 };
+enum { CALL_ARENA_BYTES = 64 * 1024, PAUSE_MS = 200, PIECE_MS = 250 };
 
 /* Whether to send again after an answer that settles nothing; waits a little first. 0:
  * again. */
@@ -52,14 +53,28 @@ SUSPENDS static int read_answer(const redisReply *reply, const char *what,
     return pause_or_give_up(reply, what, err) == 0 ? 1 : -1;
 }
 
+/* Waits for Redis, but only as long as the lease lives; in short pieces, since a lease can
+ * be lost meanwhile. */
+SUSPENDS static int wait_up_a_while(struct queue *queue, const struct lease *lease)
+{
+    uint64_t left_ms = lease_left_ms(lease, queue->options.lease_ms, clock_boot_ms());
+    struct deadline piece;
+    deadline_enter(&piece, left_ms < PIECE_MS ? left_ms : PIECE_MS);
+    int result = connection_wait_up(queue->commands);
+    deadline_leave(&piece);
+    return result;
+}
+
 /* Sends it once. 1: send again; 0: settled; -1: error. */
-SUSPENDS static int run_once(struct queue *queue, enum script script,
-                             const struct call *call, const char *what,
+SUSPENDS static int run_once(struct queue *queue, const struct lease *lease,
+                             enum script script, const struct call *call, const char *what,
                              enum finish *ret_finish, struct error *err)
 {
     redis_reply_scoped redisReply *reply = NULL;
     struct call copy = *call; /* script_run may turn the head into EVAL */
-    int result = connection_wait_up(queue->commands);
+    int result = wait_up_a_while(queue, lease);
+    if (result == -ETIMEDOUT)
+        return 1; /* the caller looks at the lease */
     if (result)
         return queue_set_error(result, what, err);
     result = script_run(queue->commands, script, &copy, &reply);
@@ -76,7 +91,7 @@ SUSPENDS static int run_until_answered(struct queue *queue, const struct lease *
                                        struct error *err)
 {
     while (lease_is_live(lease, queue->options.lease_ms, clock_boot_ms())) {
-        int again = run_once(queue, script, call, what, ret_finish, err);
+        int again = run_once(queue, lease, script, call, what, ret_finish, err);
         if (again <= 0)
             return again;
     }

@@ -32,7 +32,7 @@ SUSPENDS NODISCARD int finish_with_reply(struct queue *queue, const struct lease
 
 struct finish_letter {
     const char *reason; /* malformed, unsupported_version, crash_loop, ... */
-    const char *error;  /* text, cut at 1 KiB by the caller */
+    const char *error;  /* text, at most an error's message */
     int attempt;
     const char *job_id;               /* NULL: it could not be read */
     const struct finish_reply *reply; /* NULL: no reply is possible */

@@ -1,16 +1,24 @@
 /* Renewing and handing back, in calls of at most 500 entries. */
 #include "queue/lease.h"
 
+#include <errno.h>
+
 #include "queue/refusal.h"
 #include "queue/script.h"
 #include "runtime/clock.h"
 
 enum { PER_CALL = 500, CALL_ARENA_BYTES = 256 * 1024 };
 
-bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms)
+uint64_t lease_left_ms(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms)
 {
     uint64_t age_ms = now_ms - lease->renewed_at_ms;
-    return !lease->lost && age_ms < lease_ms - lease_ms / 10;
+    uint64_t usable_ms = lease_ms - lease_ms / 10;
+    return lease->lost || age_ms >= usable_ms ? 0 : usable_ms - age_ms;
+}
+
+bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms)
+{
+    return lease_left_ms(lease, lease_ms, now_ms) > 0;
 }
 
 /* Begins the script over these entries. The leases may change while it is under way: entry
@@ -25,7 +33,7 @@ static void begin(struct call *call, enum script script, const struct queue *que
     for (size_t i = 0; i < count; i++) {
         const char *entry = arena_text(arena, leases[i].entry);
         if (!entry)
-            call->failed = -1;
+            call->failed = -ENOMEM;
         else
             call_add_text(call, entry);
         call_add_int(call, leases[i].token);

@@ -21,6 +21,9 @@ struct lease {
  * tenth ago. A worker that was stopped, or cut off, for longer must let go by itself. */
 bool lease_is_live(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms);
 
+/* Milliseconds for which it may still be answered without another renewal; 0: no more. */
+uint64_t lease_left_ms(const struct lease *lease, uint64_t lease_ms, uint64_t now_ms);
+
 /* Renews all of them in as few calls as possible and sets renewed_at_ms or lost of each. 0;
  * -1 with queue_unavailable where Redis gave no answer: nothing is known then. */
 SUSPENDS NODISCARD int lease_renew(struct queue *queue, struct lease *leases, size_t count,

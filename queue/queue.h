@@ -48,8 +48,8 @@ SUSPENDS void queue_free(struct queue *queue);
  * queue_unavailable. */
 SUSPENDS NODISCARD int queue_join(struct queue *queue, struct error *err);
 
-/* Removes this consumer, unless it still holds entries. Failures do not matter: consumers
- * that are left behind hold nothing and do no harm. */
+/* Removes this consumer, unless it still holds entries. Failures do not matter: a consumer
+ * that is left behind costs a few bytes, and what it holds is recovered. */
 SUSPENDS void queue_leave(struct queue *queue);
 
 /* Maps what connection_call returned to queue_unavailable. Returns -1. */

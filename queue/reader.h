@@ -5,8 +5,8 @@
 #include "queue/queue.h"
 
 /* Reads up to `count` (at least 1: Redis takes 0 for "all") new entries, waiting in the
- * server for up to block_ms. An empty batch is no error. Where the group is gone it is made
- * anew and the batch is empty. -1 with queue_unavailable, cancelled or internal. */
+ * server for up to block_ms. An empty batch is no error. 0; 1: the group was
+ * gone and has been made anew; -1 with queue_unavailable, cancelled or internal. */
 SUSPENDS NODISCARD int reader_read(struct queue *queue, int count, uint64_t block_ms,
                                    struct batch *ret_batch, struct error *err);
 

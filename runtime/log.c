@@ -211,6 +211,8 @@ static void add_task(struct line *line)
         add_field(line, "op", context->op, 0);
     if (context->provider)
         add_field(line, "provider", context->provider, 0);
+    if (context->job && task_step(task))
+        add_field(line, "step", task_step(task), 0);
 }
 
 static void write_all(const char *text, size_t bytes)

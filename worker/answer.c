@@ -11,8 +11,6 @@
 #include "runtime/loop.h"
 #include "worker/worker.h"
 
-enum { LETTER_ERROR_BYTES = 1024 };
-
 static struct reply_envelope envelope_of(const struct slot *slot,
                                          const struct sandbox *sandbox)
 {
@@ -87,7 +85,7 @@ SUSPENDS static int bury(struct slot *slot, const char *reason, const struct err
 
 /* One line a job, the same keys for all. */
 static void log_outcome(const struct slot *slot, const struct sandbox *sandbox,
-                        const char *outcome, const char *message)
+                        const char *outcome, const char *message, enum log_level level)
 {
     const struct reply_envelope envelope = envelope_of(slot, sandbox);
     struct log_field fields[10] = {
@@ -104,7 +102,7 @@ static void log_outcome(const struct slot *slot, const struct sandbox *sandbox,
         fields[count++] = log_text("traceparent", envelope.traceparent);
     if (message)
         fields[count++] = log_text("error", message);
-    log_write(LOG_INFO, "job", fields); /* a field without a key ends the list */
+    log_write(level, "job", fields); /* a field without a key ends the list */
 }
 
 /* A reply stream whose key holds something else: the job cannot be answered where it asked
@@ -169,9 +167,11 @@ void answer_job(struct slot *slot, const struct operation_result *result,
     const char *outcome = deliver(slot, result, sandbox, err, &failure);
     deadline_leave(&shield);
     if (!outcome) {
-        log_outcome(slot, sandbox, "unwritten", failure.message);
+        log_outcome(slot, sandbox, "unwritten", failure.message, LOG_ERROR);
         return;
     }
-    log_outcome(slot, sandbox, outcome, result ? NULL : err->message);
+    bool is_bug = !result && err->code == ERROR_INTERNAL;
+    log_outcome(slot, sandbox, outcome, result ? NULL : err->message,
+                is_bug ? LOG_ERROR : LOG_INFO);
     slot->worker->answered_count++;
 }

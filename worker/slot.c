@@ -177,10 +177,17 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
     const struct profile *profile = find_profile(slot, err);
     if (!profile)
         return -1;
+    struct descriptor_key *keys =
+        arena_calloc(slot->arena, job->sandbox_key_count, sizeof(*keys));
+    if (!keys)
+        return error_set_memory(err, "a sandbox descriptor");
+    for (size_t i = 0; i < job->sandbox_key_count; i++)
+        keys[i] =
+            (struct descriptor_key){job->sandbox_keys[i].name, job->sandbox_keys[i].value};
     const struct descriptor descriptor = {
         .provider = job->provider,
         .sandbox_id = job->sandbox_id,
-        .keys = (const struct descriptor_key *)(const void *)job->sandbox_keys,
+        .keys = keys,
         .key_count = job->sandbox_key_count,
     };
     if (sandbox_open(&descriptor, profile, slot->arena, ret_sandbox, err) != 0)

@@ -19,7 +19,13 @@
 #include "runtime/random.h"
 #include "worker/signals.h"
 
-enum { READ_AT_ONCE = 16, READ_BLOCK_MS = 2000, REAP_AT_ONCE = 16, TROUBLE_PAUSE_MS = 200 };
+enum {
+    READ_AT_ONCE = 16,
+    READ_BLOCK_MS = 2000,
+    TROUBLE_PAUSE_MS = 200,
+    TROUBLE_EVERY_MS = 60000,
+    LAST_ANSWERS_MS = 3000
+};
 
 /* ---- reading, renewing, reaping ---- */
 
@@ -55,47 +61,142 @@ SUSPENDS static void hand_back_batch(struct worker *worker, const struct batch *
         log_info("handed back", log_int("count", batch->count));
 }
 
-/* Waits for a free slot and an open connection. 0, or nonzero when the worker stops. */
+/* Waits for a free slot and an open connection, both at once. 0, or nonzero when the worker
+ * stops. */
 SUSPENDS static int wait_until_readable(struct worker *worker)
 {
-    while (!worker->stopping && worker->held_count >= (size_t)worker->config->slots)
-        if (event_wait(&worker->changed, "a free slot") != 0)
+    for (;;) {
+        if (worker->stopping)
             return -1;
-    if (worker->stopping)
-        return -1;
-    return connection_wait_up(worker->queue->reads);
+        int result = 0;
+        if (worker->held_count >= (size_t)worker->config->slots)
+            result = event_wait(&worker->changed, "a free slot");
+        else if (!connection_is_up(worker->queue->reads))
+            result = connection_wait_up(worker->queue->reads);
+        else
+            return 0;
+        if (result)
+            return result;
+    }
 }
 
-/* One read. Nonzero where it failed. */
-SUSPENDS static int read_once(struct worker *worker)
+/* Trouble with Redis can last, and be met many times a second: a reason is logged when it
+ * is new, and once a minute while it stays. */
+static void log_trouble(struct worker *worker, const char *what, const struct error *err)
+{
+    uint64_t now_ms = loop_now_ms(worker->loop);
+    bool is_known = strncmp(worker->queue_trouble, err->message,
+                            sizeof(worker->queue_trouble) - 1) == 0;
+    worker->trouble_count++;
+    if (is_known && now_ms - worker->queue_trouble_at_ms < TROUBLE_EVERY_MS)
+        return;
+    (void)snprintf(worker->queue_trouble, sizeof(worker->queue_trouble), "%s",
+                   err->message);
+    worker->queue_trouble_at_ms = now_ms;
+    log_warn(what, log_text("error", err->message));
+}
+
+static void trouble_ended(struct worker *worker)
+{
+    worker->trouble_count = 0;
+    worker->queue_trouble[0] = '\0';
+}
+
+/* Longer with every time in a row, up to about two seconds. */
+static uint64_t trouble_pause_ms(const struct worker *worker)
+{
+    unsigned doublings = worker->trouble_count < 4 ? worker->trouble_count : 4;
+    return random_spread_ms((uint64_t)TROUBLE_PAUSE_MS << doublings);
+}
+
+static int free_slots(const struct worker *worker, int most)
+{
+    size_t slots = (size_t)worker->config->slots;
+    size_t count = worker->held_count < slots ? slots - worker->held_count : 0;
+    return count < (size_t)most ? (int)count : most;
+}
+
+static void take_batch(struct worker *worker, const struct batch *batch)
+{
+    if (worker->stopping)
+        hand_back_batch(worker, batch);
+    else
+        begin_jobs(worker, batch);
+}
+
+/* Takes over what other workers left. Whether there may be more. */
+SUSPENDS static bool reap_once(struct worker *worker)
 {
     batch_scoped struct batch batch = {0};
     struct error err = {0};
-    size_t free_slots = (size_t)worker->config->slots - worker->held_count;
-    int count = free_slots < READ_AT_ONCE ? (int)free_slots : READ_AT_ONCE;
-    if (reader_read(worker->queue, count, READ_BLOCK_MS, &batch, &err) != 0) {
-        if (!worker->stopping)
-            log_warn("reading failed", log_text("error", err.message));
-        return -1;
+    int count = free_slots(worker, READ_AT_ONCE);
+    if (count == 0 || !connection_is_up(worker->queue->commands))
+        return false;
+    if (reaper_reap(worker->queue, count, &batch, &err) != 0) {
+        log_trouble(worker, "looking for lost leases failed", &err);
+        return false;
     }
-    if (worker->stopping)
-        hand_back_batch(worker, &batch);
-    else
-        begin_jobs(worker, &batch);
-    return 0;
+    if (batch.buried_count > 0)
+        log_error("entries that nobody can answer were put to the dead letters",
+                  log_int("count", (int64_t)batch.buried_count));
+    if (batch.unburied_count > 0)
+        log_error("entries cannot be put to the dead letters",
+                  log_text("key", worker->queue->keys.dead),
+                  log_int("count", (int64_t)batch.unburied_count));
+    if (batch.count > 0)
+        log_warn("took jobs over whose worker had gone",
+                 log_int("count", (int64_t)batch.count));
+    worker->recovered_count += batch.count;
+    take_batch(worker, &batch);
+    return (int)batch.count == count;
 }
 
-static void read_jobs(void *arg)
+/* One read, which blocks in the server for as long as nothing else is to be done. Nonzero:
+ * pause before the next. */
+SUSPENDS static int read_once(struct worker *worker, uint64_t block_ms)
+{
+    batch_scoped struct batch batch = {0};
+    struct error err = {0};
+    int count = free_slots(worker, READ_AT_ONCE);
+    if (count == 0)
+        return 0;
+    int result = reader_read(worker->queue, count, block_ms, &batch, &err);
+    if (result == 0) {
+        trouble_ended(worker);
+        take_batch(worker, &batch);
+        return 0;
+    }
+    if (worker->stopping)
+        return -1;
+    if (result > 0)
+        (void)error_set(&err, ERROR_QUEUE_UNAVAILABLE,
+                        "the consumer group was gone and has been made anew");
+    log_trouble(worker, "reading failed", &err);
+    return -1;
+}
+
+/* The only task that takes jobs, so the only one that counts free slots. What others left
+ * comes before what is new: it has waited longer. */
+static void fetch_jobs(void *arg)
 {
     struct worker *worker = arg;
-    worker->reader = task_self();
+    uint64_t every_ms = (uint64_t)worker->config->lease_ms / 2;
+    uint64_t reap_at_ms = loop_now_ms(worker->loop) + random_spread_ms(every_ms);
+    worker->fetcher = task_self();
     while (wait_until_readable(worker) == 0) {
-        if (read_once(worker) == 0)
+        uint64_t now_ms = loop_now_ms(worker->loop);
+        if (now_ms >= reap_at_ms) {
+            if (!reap_once(worker))
+                reap_at_ms = now_ms + random_spread_ms(every_ms);
             continue;
-        if (worker->stopping || task_sleep(random_spread_ms(TROUBLE_PAUSE_MS)) != 0)
+        }
+        uint64_t block_ms = reap_at_ms - now_ms;
+        if (read_once(worker, block_ms < READ_BLOCK_MS ? block_ms : READ_BLOCK_MS) == 0)
+            continue;
+        if (worker->stopping || task_sleep(trouble_pause_ms(worker)) != 0)
             break;
     }
-    worker->reader = NULL;
+    worker->fetcher = NULL;
     helper_ended(worker);
 }
 
@@ -137,12 +238,14 @@ SUSPENDS static void renew_held(struct worker *worker)
         log_error("out of memory, leases are not renewed");
         goto out;
     }
-    for (struct slot *slot = worker->held; slot; slot = slot->next, n++) {
+    for (struct slot *slot = worker->held; slot; slot = slot->next) {
+        if (slot->lease.lost)
+            continue; /* its outcome will be dropped: let others have it */
         leases[n] = slot->lease;
-        slots[n].slot = slot;
+        slots[n++].slot = slot;
     }
     if (lease_renew(worker->queue, leases, n, &err) != 0)
-        log_warn("leases not renewed", log_text("error", err.message));
+        log_trouble(worker, "leases not renewed", &err);
     for (size_t i = 0; i < n; i++)
         take_renewal(slots[i].slot, &leases[i]);
 out:
@@ -173,42 +276,6 @@ static void renew_leases(void *arg)
     helper_ended(worker);
 }
 
-SUSPENDS static void reap_once(struct worker *worker)
-{
-    batch_scoped struct batch batch = {0};
-    struct error err = {0};
-    size_t slots = (size_t)worker->config->slots;
-    if (worker->held_count >= slots || !connection_is_up(worker->queue->commands))
-        return;
-    size_t free_slots = slots - worker->held_count;
-    int count = free_slots < REAP_AT_ONCE ? (int)free_slots : REAP_AT_ONCE;
-    if (reaper_reap(worker->queue, count, &batch, &err) != 0) {
-        log_warn("looking for lost leases failed", log_text("error", err.message));
-        return;
-    }
-    if (batch.buried_count > 0)
-        log_error("entries that nobody can answer were put to the dead letters",
-                  log_int("count", batch.buried_count));
-    if (batch.unburied_count > 0)
-        log_error("the key of the dead letters holds something that is no stream",
-                  log_text("key", worker->queue->keys.dead));
-    if (batch.count > 0)
-        log_warn("took jobs over whose worker had gone", log_int("count", batch.count));
-    worker->recovered_count += batch.count;
-    begin_jobs(worker, &batch);
-}
-
-static void reap_jobs(void *arg)
-{
-    struct worker *worker = arg;
-    uint64_t every_ms = (uint64_t)worker->config->lease_ms / 2;
-    while (!worker->stopping &&
-           pause_unless(&worker->stopped, "the next look for lost leases",
-                        random_spread_ms(every_ms)))
-        reap_once(worker);
-    helper_ended(worker);
-}
-
 /* ---- beginning and draining ---- */
 
 static int begin_helper(struct worker *worker, const char *name, void (*run)(void *arg))
@@ -228,45 +295,65 @@ SUSPENDS static int join(struct worker *worker)
             queue_join(worker->queue, &err) == 0)
             return 0;
         if (err.code)
-            log_warn("joining the queue failed", log_text("error", err.message));
-        (void)pause_unless(&worker->stopped, "Redis", random_spread_ms(TROUBLE_PAUSE_MS));
+            log_trouble(worker, "joining the queue failed", &err);
+        (void)pause_unless(&worker->stopped, "Redis", trouble_pause_ms(worker));
     }
     return -1;
 }
 
-SUSPENDS static void drain(struct worker *worker)
+/* Waits until no job is held and none can be taken any more, for at most that long. */
+SUSPENDS static void wait_for_jobs(struct worker *worker, const char *step,
+                                   uint64_t most_ms)
 {
-    struct deadline grace;
-    log_info("draining", log_int("running", worker->held_count));
-    reader_unblock(worker->queue);
-    if (worker->reader && !connection_is_up(worker->queue->reads))
-        task_cancel(worker->reader);
-    deadline_enter(&grace, (uint64_t)worker->config->drain_ms);
-    while (worker->held_count > 0)
-        if (event_wait(&worker->changed, "running jobs") != 0)
+    struct deadline deadline;
+    deadline_enter(&deadline, most_ms);
+    while (worker->held_count > 0 || worker->fetcher)
+        if (event_wait(&worker->changed, step) != 0)
             break;
-    deadline_leave(&grace);
+    deadline_leave(&deadline);
+}
+
+static void cancel_running(struct worker *worker)
+{
     worker->abandoning = true;
     for (struct slot *slot = worker->held; slot; slot = slot->next) {
         if (slot->state == SLOT_RUNNING)
             task_cancel(slot->task);
     }
-    while (worker->held_count > 0)
-        if (event_wait(&worker->changed, "the last jobs") != 0)
-            break;
+}
+
+/* Answers that Redis does not take, because it is away, end with their leases: others will.
+ */
+static void give_leases_up(struct worker *worker)
+{
+    for (struct slot *slot = worker->held; slot; slot = slot->next)
+        slot->lease.lost = true;
+}
+
+SUSPENDS static void drain(struct worker *worker)
+{
+    log_info("draining", log_int("running", (int64_t)worker->held_count));
+    reader_unblock(worker->queue);
+    if (worker->fetcher && !connection_is_up(worker->queue->reads))
+        task_cancel(worker->fetcher);
+    wait_for_jobs(worker, "running jobs", (uint64_t)worker->config->drain_ms);
+    cancel_running(worker);
+    wait_for_jobs(worker, "the last answers", LAST_ANSWERS_MS);
+    give_leases_up(worker);
+    wait_for_jobs(worker, "the last jobs", UINT64_MAX);
     worker->drained = true;
     event_broadcast(&worker->all_drained);
     while (worker->helper_count > 0)
         if (event_wait(&worker->changed, "the last tasks") != 0)
             break;
+    assert(worker->held_count == 0);
     queue_leave(worker->queue);
 }
 
 static void begin_helpers(struct worker *worker)
 {
-    if (begin_helper(worker, "reader", read_jobs) == 0 &&
-        begin_helper(worker, "lease renewer", renew_leases) == 0 &&
-        begin_helper(worker, "reaper", reap_jobs) == 0)
+    if (begin_helper(worker, "fetcher", fetch_jobs) == 0 &&
+        begin_helper(worker, "lease renewer", renew_leases) == 0)
         return;
     log_error("out of memory at the start");
     worker->stopping = true;

@@ -28,10 +28,13 @@ struct worker {
     struct event changed; /* a slot became free, a task ended, or stopping began */
     struct event stopped;
     struct event all_drained;
-    struct task *reader;
+    struct task *fetcher; /* NULL once no job is taken any more */
     struct signals *signals;
-    size_t helper_count;    /* reader, renewer and reaper tasks that still run */
-    char redis_trouble[96]; /* why Redis cannot be reached, as logged last */
+    size_t helper_count;     /* fetcher and renewer tasks that still run */
+    char redis_trouble[96];  /* why Redis cannot be reached, as logged last */
+    char queue_trouble[384]; /* the last refusal of Redis that was logged, and when */
+    uint64_t queue_trouble_at_ms;
+    unsigned trouble_count; /* in a row */
     uint64_t answered_count;
     uint64_t dead_count;
     uint64_t fenced_count;

@@ -13,43 +13,72 @@ local function fields_of(entry)
   return found[1] and found[1][2]
 end
 
+-- unpack() takes fewer than 8,000 values. Past a thousand fields the rest goes, packed, into one.
+local MOST_FIELDS = 1000
+local function carry_over(letter, fields, own)
+  local count, rest = 0, {}
+  for i = 1, #fields, 2 do
+    if not own[fields[i]] then
+      local list = letter
+      if count >= MOST_FIELDS and fields[i] ~= 'job' then list = rest end
+      list[#list + 1] = fields[i]
+      list[#list + 1] = fields[i + 1]
+      count = count + 1
+    end
+  end
+  if #rest > 0 then
+    letter[#letter + 1] = 'more_fields'
+    letter[#letter + 1] = cmsgpack.pack(rest)
+  end
+end
+
 local function bury(entry, owner, count, reason, fields)
   local now = redis.call('TIME')
   local letter = { 'XADD', KEYS[2], 'MAXLEN', '~', ARGV[6], '*' }
-  local known = { reason = reason, error = 'no worker could answer it', entry = entry,
+  local own = { reason = reason, error = 'no worker could answer it', entry = entry,
     owner = owner, deliveries = tostring(count),
     dead_ms = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000)) }
-  for i = 1, #fields, 2 do
-    if not known[fields[i]] then
-      letter[#letter + 1] = fields[i]
-      letter[#letter + 1] = fields[i + 1]
-    end
-  end
-  for name, value in pairs(known) do
+  for name, value in pairs(own) do
     letter[#letter + 1] = name
     letter[#letter + 1] = value
   end
-  -- A key of another type in the place of the dead letters must not keep the others waiting.
-  if redis.pcall(unpack(letter)).err then return -1 end
+  carry_over(letter, fields, own)
+  redis.call(unpack(letter))
   redis.call('XACK', KEYS[1], ARGV[1], entry)
   redis.call('XDEL', KEYS[1], entry)
-  return 0
 end
 
 local answers = {}
-local rows = redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], '-', '+', ARGV[4])
-for _, row in ipairs(rows) do
-  local entry, owner, idle, count = row[1], row[2], row[3], row[4]
+
+-- One row must not keep the others waiting, or undo what was done for them: a key of another type
+-- in the place of the dead letters, say.
+local function try_to_bury(entry, owner, count, idle, reason, fields)
+  local done = pcall(bury, entry, owner, count, reason, fields)
+  answers[#answers + 1] = { entry, done and 0 or -1, idle, owner, reason }
+end
+
+local function take(entry, owner, idle, count)
   local fields = fields_of(entry)
   if not fields then
-    local token = bury(entry, owner, count, 'entry_missing', {})
-    answers[#answers + 1] = { entry, token, idle, owner, 'entry_missing' }
+    try_to_bury(entry, owner, count, idle, 'entry_missing', {})
   elseif count >= tonumber(ARGV[5]) then
-    local token = bury(entry, owner, count, 'crash_loop', fields)
-    answers[#answers + 1] = { entry, token, idle, owner, 'crash_loop' }
+    try_to_bury(entry, owner, count, idle, 'crash_loop', fields)
   else
     redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, entry, 'RETRYCOUNT', count + 1, 'JUSTID')
     answers[#answers + 1] = { entry, count + 1, idle, owner, fields }
+    return 1
   end
+  return 0
+end
+
+-- Page by page, since rows that cannot be buried stay where they are.
+local most, taken, start = tonumber(ARGV[4]), 0, '-'
+for _ = 1, 10 do
+  local rows = redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[3], start, '+', most)
+  for _, row in ipairs(rows) do
+    if taken < most then taken = taken + take(row[1], row[2], row[3], row[4]) end
+    start = '(' .. row[1]
+  end
+  if #rows < most or taken >= most then break end
 end
 return answers

@@ -159,6 +159,20 @@ class Recovery(IntegrationTest):
         self.assert_answered_once(jobs)
         self.assert_queue_is_empty()
 
+    def test_a_lost_job_does_not_wait_for_the_backlog_to_end(self):
+        self.make_sandbox()
+        self.make_group()
+        self.enqueue(capability_job("lost"))
+        self.read_as_ghost(1)
+        jobs = [f"j{i}" for i in range(400)]
+        for job in jobs:
+            self.enqueue({**attach_job(job), "op": "status"})
+        self.start_worker(local=True, slots=1, lease_ms=300)
+        order = [reply.id for reply in self.wait_replies(len(jobs) + 1)]
+        self.assertLess(order.index("lost"), len(jobs) - 20)
+        self.stop_workers()
+        self.assert_queue_is_empty()
+
     def test_two_live_workers_do_not_recover_one_entry_twice(self):
         self.make_group()
         jobs = [f"j{i}" for i in range(30)]

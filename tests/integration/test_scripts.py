@@ -7,6 +7,7 @@ import tempfile
 import time
 import unittest
 
+import msgpack
 import redis
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -281,6 +282,47 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(len(self.pending()), 1)
                 for other in {DEAD, REPLIES} - {key}:
                     self.assertEqual(self.redis.exists(other), 0)
+
+    def test_an_entry_with_more_fields_than_lua_can_unpack_is_buried_whole(self):
+        many = {f"f{i}": str(i) for i in range(5000)}
+        self.add(**many, job="body")
+        (entry,) = self.read("a")
+        self.assertEqual(self.bury("a", entry, 1), 1)
+        ((_, letter),) = self.redis.xrange(DEAD)
+        rest = msgpack.unpackb(letter.pop(b"more_fields"))
+        self.assertEqual(letter[b"job"], b"body")
+        kept = {**letter, **dict(zip(rest[::2], rest[1::2]))}
+        self.assertLessEqual({k.encode(): v.encode() for k, v in many.items()}.items(),
+                             {(k if isinstance(k, bytes) else k.encode()):
+                              (v if isinstance(v, bytes) else v.encode())
+                              for k, v in kept.items()}.items())
+        self.assertEqual(self.redis.xlen(REPLIES), 1)
+        self.assert_queue_is_empty()
+
+    def test_such_an_entry_keeps_no_other_from_being_recovered(self):
+        self.add(**{f"f{i}": str(i) for i in range(5000)})
+        self.add()
+        huge, good = self.read("a", 2)
+        self.claim("a", huge, 6)
+        rows = {row[0]: row[1] for row in self.reap(hopeless=6)}
+        self.assertEqual(rows, {huge: 0, good: 2})
+        self.assertEqual(self.redis.xlen(DEAD), 1)
+
+    def test_rows_that_cannot_be_buried_do_not_hide_those_behind_them(self):
+        self.redis.set(DEAD, "a string")
+        for _ in range(40):
+            self.add()
+        held = self.read("a", 40)
+        self.redis.xdel(JOBS, *held[:39])
+        rows = {row[0]: row[1] for row in self.reap(batch=16)}
+        self.assertEqual(rows[held[39]], 2)
+
+    def test_an_entry_too_large_to_be_added_again_stays_pending_and_the_rest_goes_back(self):
+        self.add(**{f"f{i}": str(i) for i in range(5000)})
+        self.add()
+        huge, good = self.read("a", 2)
+        self.assertEqual(self.scripts["release"](keys=[JOBS], args=[GROUP, "a", huge, 1, good, 1]), 1)
+        self.assertEqual([row["message_id"] for row in self.pending()], [huge])
 
     # ---- release and leave
 

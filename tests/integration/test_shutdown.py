@@ -98,6 +98,19 @@ class Shutdown(IntegrationTest):
         worker.signal(signal.SIGTERM)
         self.assertEqual(0, worker.wait())
 
+    def test_a_worker_stopped_while_it_cannot_tell_an_answer_ends_all_the_same(self):
+        self.make_sandbox()
+        self.gate.close()
+        worker = self.start_worker(local=True, lease_ms=600_000, drain_ms=500)
+        self.enqueue(attach_job("j1"))
+        self.gate.wait_reached()
+        self.server.kill()
+        self.gate.open()  # it ends while there is nobody to tell
+        worker.wait_text("not connected to Redis")
+        worker.signal(signal.SIGTERM)
+        self.assertEqual(0, worker.wait())
+        self.server.start()
+
     def test_a_worker_stopped_before_it_ever_reached_redis_ends_all_the_same(self):
         self.server.kill()
         worker = self.launch_worker()

@@ -52,6 +52,7 @@ static const char *const bad[] = {
     "unix://host/path",
     "unix:///p?db=x",
     "unix:///p?other=1",
+    "redis://:a%0Ab@h", /* a password that cannot be taken is not left out */
 };
 
 static void bad_urls_are_refused_with_the_output_untouched(void **state)

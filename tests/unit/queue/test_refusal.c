@@ -29,7 +29,7 @@ static const struct {
     {"BUSYGROUP Consumer Group name already exists", REFUSAL_BUSY_GROUP, false},
     {"READONLY You can't write against a read only replica.", REFUSAL_WRONG_NODE, true},
     {"MASTERDOWN Link with MASTER is down", REFUSAL_WRONG_NODE, true},
-    {"NOREPLICAS Not enough good replicas to write.", REFUSAL_WRONG_NODE, true},
+    {"NOREPLICAS Not enough good replicas to write.", REFUSAL_UNWELL, true},
     {"LOADING Redis is loading the dataset in memory", REFUSAL_UNWELL, true},
     {"BUSY Redis is busy running a script.", REFUSAL_UNWELL, true},
     {"MISCONF Errors writing to the AOF file", REFUSAL_UNWELL, true},
