@@ -187,7 +187,8 @@ static void lines_of_a_task_name_its_job_and_come_in_order(void **state)
     support_run_task(log_in_task, NULL);
     const char *lines = written();
     assert_int_equal(count_lines(lines), 3);
-    assert_non_null(strstr(lines, "msg=step job=j-1 op=attach provider=\"p\\n1\" step=start i=0\n"));
+    assert_non_null(
+        strstr(lines, "msg=step job=j-1 op=attach provider=\"p\\n1\" step=start i=0\n"));
     assert_true(strstr(lines, "i=0") < strstr(lines, "i=1"));
     assert_true(strstr(lines, "i=1") < strstr(lines, "i=2"));
 }
