@@ -46,7 +46,7 @@ class Settings(IntegrationTest):
             f"[provider second]\ntype = local\nroot = {self.root}\n"
         )
         self.assertEqual(0, done.returncode, done.stderr)
-        for text in ("127.0.0.1:6390/2", "jobs-eu", "10000", "second (type local)", "fine"):
+        for text in ("127.0.0.1:6390 db 2", "jobs-eu", "10000", "second (type local)", "fine"):
             self.assertIn(text, done.stdout)
         self.assertNotIn("hush", done.stdout + done.stderr)
 
@@ -192,7 +192,7 @@ class Usr1(IntegrationTest):
             self.assertEqual("local", fields["provider"])
             self.assertTrue(fields["step"])
             self.assertTrue(re.fullmatch(r"\d+", fields["age_ms"]))
-        for name in ("reader", "reaper"):
+        for name in ("fetcher", "lease renewer"):
             worker.wait_line(msg="task", name=name)
         self.gate.open()
         self.wait_replies(3)
@@ -203,7 +203,7 @@ class Usr1(IntegrationTest):
         worker = self.start_worker()
         worker.signal(signal.SIGUSR1)
         worker.wait_line(msg="tasks", held=0)
-        worker.wait_line(msg="task", name="reader")
+        worker.wait_line(msg="task", name="fetcher")
 
 
 if __name__ == "__main__":
