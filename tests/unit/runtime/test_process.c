@@ -818,6 +818,10 @@ static void a_status_that_somebody_else_took_is_an_unknown_outcome(void **state)
 {
     (void)state;
     struct run run;
+    /* Without a pidfd the loop listens to SIGCHLD itself, and the kernel takes nothing
+     * then. */
+    if (RUNNING_ON_VALGRIND)
+        skip();
     (void)signal(SIGCHLD, SIG_IGN); /* the kernel takes it */
     run_script(&run, "exit 0");
     (void)signal(SIGCHLD, SIG_DFL);
