@@ -5,19 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_id_start(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
+#include "runtime/name.h"
 
 bool layout_is_execution_id(const char *text)
 {
-    if (!is_id_start(text[0]))
-        return false;
-    size_t length = 1;
-    while (is_id_start(text[length]) || (text[length] && strchr("._-", text[length])))
-        length++;
-    return text[length] == '\0' && length <= LAYOUT_EXECUTION_ID_MAX;
+    return name_is_valid(text, strlen(text), "._-");
 }
 
 int layout_check_execution_id(const char *text, struct error *err)
@@ -29,18 +21,6 @@ int layout_check_execution_id(const char *text, struct error *err)
                            "underscores, and hyphens.");
 }
 
-static bool has_parent_segment(const char *path)
-{
-    while (*path) {
-        size_t segment = strcspn(path, "/");
-        if (segment == 2 && path[0] == '.' && path[1] == '.')
-            return true;
-        path += segment;
-        path += strspn(path, "/");
-    }
-    return false;
-}
-
 int layout_check_remote_dir(const char *path, struct error *err)
 {
     if (!path)
@@ -50,7 +30,7 @@ int layout_check_remote_dir(const char *path, struct error *err)
     if (strlen(path) > LAYOUT_REMOTE_DIR_MAX)
         return error_set_field(err, "remote_dir", "remote_dir is longer than %d bytes",
                                LAYOUT_REMOTE_DIR_MAX);
-    if (has_parent_segment(path))
+    if (name_has_parent_segment(path))
         return error_set_field(err, "remote_dir",
                                "remote_dir must not contain a \"..\" segment");
     return 0;

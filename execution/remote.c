@@ -43,8 +43,5 @@ int remote_compose(const char *program, const char *const *arguments, size_t max
 
 void remote_nonce(char ret_nonce[REMOTE_NONCE_LENGTH + 1])
 {
-    unsigned char bytes[REMOTE_NONCE_LENGTH / 2];
-    random_bytes(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        (void)snprintf(ret_nonce + 2 * i, 3, "%02x", bytes[i]);
+    random_hex(ret_nonce, REMOTE_NONCE_LENGTH / 2);
 }

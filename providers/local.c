@@ -20,16 +20,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "providers/profile.h"
+#include "runtime/name.h"
 #include "runtime/process.h"
+#include "runtime/random.h"
 
 enum {
-    ID_BYTES = 128,
     GRACE_MS = 2000,
     /* The kernel takes 128 KiB with the NUL as one argument (MAX_ARG_STRLEN). */
     MAX_SCRIPT_BYTES = 128 * 1024 - 1024,
@@ -57,21 +57,6 @@ static void close_fd(const int *fd)
 #define fd_scoped __attribute__((cleanup(close_fd)))
 
 /* ---- opening ---- */
-
-static bool is_id(const char *id)
-{
-    static const char alphanumeric[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    if (!id || !*id || !strchr(alphanumeric, *id))
-        return false;
-    size_t bytes = strlen(id);
-    size_t first_other = strspn(id, alphanumeric);
-    while (id[first_other] && strchr("._-", id[first_other])) {
-        first_other++;
-        first_other += strspn(id + first_other, alphanumeric);
-    }
-    return first_other == bytes && bytes <= ID_BYTES;
-}
 
 /* Adds "NAME=value"; the variable's earlier value, if any, is replaced. */
 static void put_variable(struct environment *environment, const char *entry)
@@ -143,7 +128,8 @@ static int local_open(const struct descriptor *descriptor, const struct profile 
 {
     if (check_settings(profile, err) != 0)
         return -1;
-    if (!is_id(descriptor->sandbox_id))
+    if (!descriptor->sandbox_id ||
+        !name_is_valid(descriptor->sandbox_id, strlen(descriptor->sandbox_id), "._-"))
         return error_set_field(err, "sandbox.id",
                                "the id of a local sandbox is a letter or digit followed by "
                                "at most 127 letters, digits, '.', '_' or '-'");
@@ -234,18 +220,6 @@ static const char *inner_path(const struct local *local, const char *path)
     return inner && !*inner ? "." : inner;
 }
 
-static bool has_parent_component(const char *path)
-{
-    while (*path) {
-        size_t bytes = strcspn(path, "/");
-        if (bytes == 2 && path[0] == '.' && path[1] == '.')
-            return true;
-        path += bytes;
-        path += strspn(path, "/");
-    }
-    return false;
-}
-
 /* openat2, which glibc does not wrap. -1 with errno set: EXDEV where the path leads out of
  * the directory, over whatever symbolic links. */
 static int open_beneath(int directory_fd, const char *path, int flags)
@@ -289,7 +263,7 @@ static const char *check_text(const struct local *local, const char *field,
         return NULL;
     }
     /* ".." behind a component that does not exist yet would be followed later. */
-    if (has_parent_component(path)) {
+    if (name_has_parent_segment(path)) {
         (void)error_set_field(err, field, "\"%.128s\" has a component \"..\"", path);
         return NULL;
     }
@@ -462,10 +436,11 @@ static void write_file(void *arg)
     uint64_t number = 0;
     fd_scoped int folder_fd =
         open_beneath(write->directory_fd, write->folder, O_PATH | O_DIRECTORY);
-    if (folder_fd < 0 || getrandom(&number, sizeof(number), 0) != sizeof(number)) {
+    if (folder_fd < 0) {
         write->failure = errno;
         return;
     }
+    random_bytes(&number, sizeof(number));
     (void)snprintf(temporary, sizeof(temporary), ".attachd-%016llx",
                    (unsigned long long)number);
     fd_scoped int fd = openat(folder_fd, temporary,

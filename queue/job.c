@@ -5,6 +5,8 @@
  * say what was readable (the id and where to reply to above all). */
 #include "queue/job.h"
 
+#include "runtime/name.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,21 +57,9 @@ bool job_op_needs_execution(enum job_op op)
     return op_table[op].needs_execution;
 }
 
-static bool is_letter_or_digit(char byte)
-{
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte >= '0' && byte <= '9');
-}
-
 bool job_is_name(const char *text, size_t bytes)
 {
-    if (bytes == 0 || bytes > JOB_ID_MAX || !is_letter_or_digit(text[0]))
-        return false;
-    for (size_t i = 1; i < bytes; i++) {
-        if (!is_letter_or_digit(text[i]) && (text[i] == '\0' || !strchr("._:-", text[i])))
-            return false;
-    }
-    return true;
+    return name_is_valid(text, bytes, "._:-");
 }
 
 /* The value of a key that may be left out. Nil counts as left out: encoders of several

@@ -18,16 +18,14 @@ enum { CALL_ARENA_BYTES = 64 * 1024 };
 static void make_consumer_name(char *text, size_t size)
 {
     char host[64] = "host";
-    unsigned char random[8] = {0};
+    char random[17];
     (void)gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c; c++) {
         if (*c <= ' ' || *c >= 0x7f)
             *c = '-';
     }
-    random_bytes(random, sizeof(random));
-    int length = snprintf(text, size, "%s:%ld:", host, (long)getpid());
-    for (size_t i = 0; i < sizeof(random); i++)
-        length += snprintf(text + length, size - (size_t)length, "%02x", random[i]);
+    random_hex(random, 8);
+    (void)snprintf(text, size, "%s:%ld:%s", host, (long)getpid(), random);
 }
 
 static struct connection *connect_to(struct queue *queue, struct loop *loop)

@@ -16,6 +16,19 @@ void random_bytes(void *data, size_t bytes)
     }
 }
 
+void random_hex(char *text, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char *random = (unsigned char *)text + bytes;
+    random_bytes(random, bytes); /* in the second half, which the digits reach last */
+    for (size_t i = 0; i < bytes; i++) {
+        unsigned char byte = random[i];
+        text[2 * i] = digits[byte >> 4];
+        text[2 * i + 1] = digits[byte & 15];
+    }
+    text[2 * bytes] = '\0';
+}
+
 uint64_t random_spread_ms(uint64_t ms)
 {
     uint32_t random = 0;
