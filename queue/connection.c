@@ -376,7 +376,6 @@ struct lookup {
     uv_getaddrinfo_t request;
     struct task *task; /* NULL: nobody waits any more */
     struct connection *connection;
-    const char *service;
     int status;
     char ip[64];
 };

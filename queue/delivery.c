@@ -116,12 +116,9 @@ int batch_read_rows(const redisReply *reply, struct batch *ret_batch)
             ret_batch->unburied_count += row->element[1]->integer < 0;
             continue;
         }
-        struct delivery *delivery = &ret_batch->deliveries[ret_batch->count];
         if (delivery_read(row->element[0], row->element[4], row->element[1]->integer,
-                          delivery) != 0)
-            continue;
-        delivery->was_recovered = true;
-        ret_batch->count++;
+                          &ret_batch->deliveries[ret_batch->count]) == 0)
+            ret_batch->count++;
     }
     return 0;
 }

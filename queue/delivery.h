@@ -19,7 +19,6 @@ struct delivery {
     size_t job_bytes;
     int attempt;              /* from 1 */
     int64_t enqueued_unix_ms; /* of the first entry, where this one was added anew */
-    bool was_recovered;       /* taken over from another consumer */
 };
 
 /* What one read or reap gave. */

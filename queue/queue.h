@@ -32,7 +32,6 @@ struct queue {
     char consumer[128]; /* host:pid:random, new for every process */
     struct connection *commands;
     struct connection *reads; /* NULL for a producer */
-    uint64_t group_recreated_count;
 };
 
 /* Opens the queue and starts connecting. with_reader: also the connection for blocking

@@ -10,7 +10,6 @@ SUSPENDS static int handle_refusal(struct queue *queue, const redisReply *reply,
 {
     if (refusal_of(reply) != REFUSAL_NO_GROUP)
         return refusal_set_error(reply, "read jobs", err);
-    queue->group_recreated_count++;
     return queue_join(queue, err) == 0 ? 1 : -1;
 }
 

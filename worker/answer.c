@@ -56,11 +56,8 @@ static int write_reply(struct slot *slot, const struct operation_result *result,
     if (result)
         return reply_write_result(&envelope, result->write, result->arg, slot->arena,
                                   &ret_reply->data, &ret_reply->size);
-    const struct profile *profile =
-        slot->job.provider ? config_profile(slot->worker->config, slot->job.provider)
-                           : NULL;
-    if (err->code == ERROR_CAPABILITY_UNAVAILABLE && profile)
-        supported = operation_capabilities(profile->provider, sandbox, slot->arena);
+    if (err->code == ERROR_CAPABILITY_UNAVAILABLE && slot->profile)
+        supported = operation_capabilities(slot->profile->provider, sandbox, slot->arena);
     return reply_write_error(&envelope, err, supported, slot->arena, &ret_reply->data,
                              &ret_reply->size);
 }

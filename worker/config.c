@@ -70,7 +70,6 @@ struct draft {
 struct parsing {
     struct arena *arena;
     const char *values[OPTION_COUNT]; /* as text */
-    const char *sources[OPTION_COUNT];
     struct draft drafts[CONFIG_MAX_PROFILES];
     size_t draft_count;
     struct error *err;
@@ -157,7 +156,6 @@ static int take_line(struct parsing *parsing, const char *section, const char *k
         return error_set(parsing->err, ERROR_CONFIGURATION,
                          "there is no setting \"%.60s\" in section [%.60s]", key, section);
     parsing->values[option] = arena_text(parsing->arena, value);
-    parsing->sources[option] = "the file";
     return parsing->values[option] ? 0
                                    : error_set_memory(parsing->err, "the configuration");
 }
@@ -232,7 +230,6 @@ static int take_environment(struct parsing *parsing,
                              "%s is longer than %d bytes", options[i].variable,
                              VALUE_MAX_BYTES);
         parsing->values[i] = arena_text(parsing->arena, value);
-        parsing->sources[i] = options[i].variable;
         if (!parsing->values[i])
             return error_set_memory(parsing->err, "the configuration");
     }

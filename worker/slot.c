@@ -49,7 +49,6 @@ static struct slot *take_slot(struct worker *worker)
         slot = calloc(1, sizeof(*slot));
         if (!slot)
             return NULL;
-        worker->slot_count++;
     }
     *slot = (struct slot){.worker = worker, .next = worker->held};
     if (worker->held)
@@ -118,18 +117,13 @@ SUSPENDS static int run_in_time(struct slot *slot, struct sandbox *sandbox,
     return failed;
 }
 
-static const struct profile *find_profile(const struct slot *slot, struct error *err)
+static int refuse_provider(const char *name, struct error *err)
 {
-    const struct config *config = slot->worker->config;
-    const struct profile *profile = config_profile(config, slot->job.provider);
-    if (!profile) {
-        (void)error_set(err, ERROR_UNKNOWN_PROVIDER,
-                        "no provider \"%.128s\" is configured on this fleet",
-                        slot->job.provider);
-        err->remedy = "name a provider of the workers' configuration, or add a section "
-                      "[provider NAME] to it";
-    }
-    return profile;
+    (void)error_set(err, ERROR_UNKNOWN_PROVIDER,
+                    "no provider \"%.128s\" is configured on this fleet", name);
+    err->remedy = "name a provider of the workers' configuration, or add a section "
+                  "[provider NAME] to it";
+    return -1;
 }
 
 /* The one error that comes before whatever else is wrong with a job: its provider lacks
@@ -138,13 +132,10 @@ static int check_capability(const struct slot *slot, struct error *err)
 {
     const struct job *job = &slot->job;
     enum job_op op = JOB_ATTACH;
-    if (!job->provider || !job->op_name || !job_op_from_name(job->op_name, &op) ||
+    if (!slot->profile || !job->op_name || !job_op_from_name(job->op_name, &op) ||
         !operation_needs_exec(op))
         return 0;
-    const struct profile *profile = config_profile(slot->worker->config, job->provider);
-    if (!profile)
-        return 0;
-    return provider_require(profile->provider, CAPABILITY_EXECUTE_COMMAND, err);
+    return provider_require(slot->profile->provider, CAPABILITY_EXECUTE_COMMAND, err);
 }
 
 /* Reads the job as far as it can be read and decides whether it is run at all. */
@@ -157,6 +148,8 @@ static int read_job(struct slot *slot, struct error *err)
     int failed = job_read(delivery->job, delivery->job_bytes, slot->arena, job, err);
     *task_context(task_self()) =
         (struct task_context){job->id, job->op_name, job->provider};
+    if (job->provider)
+        slot->profile = config_profile(slot->worker->config, job->provider);
     if (delivery->token > slot->worker->queue->options.max_deliveries)
         return error_set(err, ERROR_CRASH_LOOP,
                          "%lld workers took this job and none could answer it",
@@ -174,9 +167,8 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
     struct job *job = &slot->job;
     if (read_job(slot, err) != 0)
         return -1;
-    const struct profile *profile = find_profile(slot, err);
-    if (!profile)
-        return -1;
+    if (!slot->profile)
+        return refuse_provider(job->provider, err);
     struct descriptor_key *keys =
         arena_calloc(slot->arena, job->sandbox_key_count, sizeof(*keys));
     if (!keys)
@@ -190,10 +182,7 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
         .keys = keys,
         .key_count = job->sandbox_key_count,
     };
-    if (sandbox_open(&descriptor, profile, slot->arena, ret_sandbox, err) != 0)
-        return -1;
-    if (operation_needs_exec(job->op) &&
-        sandbox_require(*ret_sandbox, CAPABILITY_EXECUTE_COMMAND, err) != 0)
+    if (sandbox_open(&descriptor, slot->profile, slot->arena, ret_sandbox, err) != 0)
         return -1;
     if (job_read_arguments(job, slot->arena, err) != 0)
         return -1;

@@ -10,6 +10,7 @@
 #include "runtime/arena.h"
 #include "runtime/task.h"
 
+struct profile;
 struct worker;
 
 /* state, name */
@@ -35,7 +36,8 @@ struct slot {
     struct arena *arena;
     struct task *task; /* while it runs */
     struct job job;
-    uint64_t began_at_ms; /* the loop's clock */
+    const struct profile *profile; /* that the job names; NULL: none of ours, or not read */
+    uint64_t began_at_ms;          /* the loop's clock */
     int64_t began_unix_ms;
 };
 

@@ -1,5 +1,5 @@
-/* The tasks of a worker: a reader, a renewer, a reaper, one for each job, and the main one
- * that begins and drains. */
+/* The tasks of a worker: a fetcher, a renewer, one for each job, and the main one that
+ * begins and drains. */
 #include "worker/worker.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ enum {
     LAST_ANSWERS_MS = 3000
 };
 
-/* ---- reading, renewing, reaping ---- */
+/* ---- fetching and renewing ---- */
 
 static void helper_ended(struct worker *worker)
 {

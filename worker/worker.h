@@ -21,7 +21,6 @@ struct worker {
     struct slot *held; /* first of a list, the newest first */
     struct slot *free;
     size_t held_count;
-    size_t slot_count;    /* made so far, free or held */
     bool stopping;        /* SIGTERM: no new jobs */
     bool abandoning;      /* the drain time is over: running jobs are handed back */
     bool drained;         /* no job is held any more, and none will be */
