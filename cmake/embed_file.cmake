@@ -1,7 +1,13 @@
-# Writes OUTPUT, a C file that holds SOURCE's program under the name SYMBOL. See embed.cmake.
+# Writes OUTPUT, a C file that holds the program of SOURCE (files, "|" between them) under the
+# name SYMBOL. See embed.cmake.
 # Lines that are nothing but a comment stay here: a script travels with every command, and the
 # shell that gets it would read them each time.
-file(READ ${SOURCE} text)
+string(REPLACE "|" ";" sources "${SOURCE}")
+set(text "")
+foreach(source ${sources})
+    file(READ ${source} part)
+    string(APPEND text "${part}")
+endforeach()
 if(SOURCE MATCHES "\\.lua$")
     string(REGEX REPLACE "\n[ \t]*--[^\n]*" "" text "${text}")
 else()

@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Removes a consumer that holds nothing: looking and deleting are one step, since entries given
 -- out in between would be lost for good.
 -- KEYS: jobs    ARGV: group, consumer

@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Takes over entries whose lease has run out.
 -- KEYS: jobs, dead    ARGV: group, consumer, lease ms, how many, hopeless count, dead maxlen
 -- A list: {entry, token, idle ms, former owner, fields} for each entry taken, and
@@ -8,30 +7,6 @@
 -- An entry that was trimmed or deleted while pending is a lost job: its row becomes a dead
 -- letter, so that it is counted and not looked at for ever. One whose workers died so often
 -- that even answering "crash loop" must be what kills them is put away without another look.
-local function fields_of(entry)
-  local found = redis.call('XRANGE', KEYS[1], entry, entry)
-  return found[1] and found[1][2]
-end
-
--- unpack() takes fewer than 8,000 values. Past a thousand fields the rest goes, packed, into one.
-local MOST_FIELDS = 1000
-local function carry_over(letter, fields, own)
-  local count, rest = 0, {}
-  for i = 1, #fields, 2 do
-    if not own[fields[i]] then
-      local list = letter
-      if count >= MOST_FIELDS and fields[i] ~= 'job' then list = rest end
-      list[#list + 1] = fields[i]
-      list[#list + 1] = fields[i + 1]
-      count = count + 1
-    end
-  end
-  if #rest > 0 then
-    letter[#letter + 1] = 'more_fields'
-    letter[#letter + 1] = cmsgpack.pack(rest)
-  end
-end
-
 local function bury(entry, owner, count, reason, fields)
   local now = redis.call('TIME')
   local letter = { 'XADD', KEYS[2], 'MAXLEN', '~', ARGV[6], '*' }
@@ -44,8 +19,7 @@ local function bury(entry, owner, count, reason, fields)
   end
   carry_over(letter, fields, own)
   redis.call(unpack(letter))
-  redis.call('XACK', KEYS[1], ARGV[1], entry)
-  redis.call('XDEL', KEYS[1], entry)
+  take_off(entry)
 end
 
 local answers = {}

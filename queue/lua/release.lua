@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Hands entries back that the caller holds and has not begun: each is added anew, so that a
 -- reader that waits gets it at once.
 -- KEYS: jobs    ARGV: group, consumer, then entry and token, in pairs
@@ -6,21 +5,20 @@
 local released = 0
 for i = 3, #ARGV, 2 do
   local entry = ARGV[i]
-  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], entry, entry, 1, ARGV[2])
-  local found = redis.call('XRANGE', KEYS[1], entry, entry)
+  local fields = fields_of(entry)
   -- unpack() takes fewer than 8,000 values: an entry with more fields stays pending, and its lease
   -- runs out.
-  local fits = not found[1] or #found[1][2] < 7000
-  if fits and #pending == 1 and tostring(pending[1][4]) == ARGV[i + 1] then
-    if found[1] then
+  local fits = not fields or #fields < 7000
+  if fits and is_ours(entry, ARGV[i + 1]) then
+    if fields then
       local again = { 'XADD', KEYS[1], '*' }
       local has_origin, has_time = false, false
-      for j = 1, #found[1][2], 2 do
-        local name = found[1][2][j]
+      for j = 1, #fields, 2 do
+        local name = fields[j]
         has_origin = has_origin or name == 'origin'
         has_time = has_time or name == 'enqueued_ms'
         again[#again + 1] = name
-        again[#again + 1] = found[1][2][j + 1]
+        again[#again + 1] = fields[j + 1]
       end
       if not has_origin then
         again[#again + 1] = 'origin'
@@ -32,8 +30,7 @@ for i = 3, #ARGV, 2 do
       end
       redis.call(unpack(again))
     end
-    redis.call('XACK', KEYS[1], ARGV[1], entry)
-    redis.call('XDEL', KEYS[1], entry)
+    take_off(entry)
     released = released + 1
   end
 end

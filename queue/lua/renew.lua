@@ -1,4 +1,3 @@
-#!lua flags=allow-oom
 -- Renews the lease of every entry that the caller still holds.
 -- KEYS: jobs      ARGV: group, consumer, then entry and token, in pairs
 -- One number for each pair: 1 renewed, 0 not ours any more.
@@ -7,9 +6,8 @@
 -- count are looked at first. JUSTID resets the idle time and leaves the count alone.
 local answers = {}
 for i = 3, #ARGV, 2 do
-  local pending = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
   local held = 0
-  if #pending == 1 and tostring(pending[1][4]) == ARGV[i + 1] then
+  if is_ours(ARGV[i], ARGV[i + 1]) then
     local claimed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID')
     held = #claimed
   end

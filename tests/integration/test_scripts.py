@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Lua scripts of queue/lua, one by one, against a real redis-server."""
+"""The Lua scripts of queue/lua, as they are embedded, one by one against a real redis-server."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ import unittest
 import msgpack
 import redis
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["ATTACHD_BUILD_DIR"])
 JOBS, REPLIES, DONE, DEAD = (f"attachd:{{s}}:{name}" for name in ("jobs", "replies", "done:j", "dead"))
 GROUP = "workers"
 
@@ -33,8 +33,10 @@ class Scripts(unittest.TestCase):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        cls.scripts = {file.stem: cls.redis.register_script(file.read_text())
-                       for file in (SOURCE / "queue/lua").glob("*.lua")}
+        cls.scripts = {
+            file.name.removeprefix("lua_").removesuffix(".c.text"):
+                cls.redis.register_script(file.read_text())
+            for file in (BUILD / "queue").glob("lua_*.c.text")}
 
     @classmethod
     def tearDownClass(cls):
