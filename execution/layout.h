@@ -31,7 +31,7 @@ int layout_check_above_zero(const char *field, const char *name, double value,
 
 /* The directory below a home as a sandbox printed it: blanks around it and slashes at its
  * end removed, /mastra-app appended. invalid_argument on field remote_dir where nothing is
- * left or it is not absolute. attach.sh does the same for itself, so as to need one command
- * only. */
+ * left or it is not absolute. remote/look.sh does the same for itself, so as to need one
+ * command only. */
 int layout_remote_dir(const char *home, struct arena *arena, const char **ret_dir,
                       struct error *err);
