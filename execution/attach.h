@@ -16,8 +16,7 @@ struct attach_request {
     const char *execution_id; /* checked here; may be NULL, which is refused */
     const char *remote_dir;   /* NULL: the default, resolved inside the sandbox */
     bool wake;                /* a stopped sandbox may be started */
-    bool
-        output_required; /* a stopped sandbox is the error sandbox_stopped, not an answer */
+    bool must_run;       /* a stopped sandbox is the error sandbox_stopped, not an answer */
     uint64_t timeout_ms; /* for the command; 0: only the task's deadline */
     struct output_request stdout_request;
     struct output_request stderr_request;
@@ -36,19 +35,9 @@ struct attach_result {
 };
 
 /* Looks at the execution. First the capability check (execute_command), before anything in
- * the request is read; then the request; then, where looking is free, the provider's view:
- * a stopped sandbox is an answer (status provider_unavailable) or, with output_required,
- * the error sandbox_stopped, unless `wake`; one that will not come back is
- * sandbox_not_found. Then one command. Results live in the arena.
- *
- * A wake that fails is an answer too (provider_unavailable with the message), or with
- * output_required the wake's error. A provider's view that cannot be had does not hide what
- * a command can tell: unless it says sandbox_not_found, unauthorized or cancelled, the
- * command is sent, and only the end time is then unknown. The exception is a sandbox that a
- * command would start (TRAIT_EXEC_WAKES), of which nothing says that it runs: without
- * `wake` no command is sent to it, and the answer is the view's error or, where the
- * provider has no free view at all, provider_unavailable (with output_required:
- * capability_unavailable, probe).
+ * the request is read; then the request; then whether a command may be sent at all
+ * (ready_check): where not, that is the answer. Then one command. Results live in the
+ * arena.
  *
  * Errors: capability_unavailable (execute_command, also where the sandbox has no shell; the
  * name of a tool that reading output needs), invalid_argument, sandbox_not_found,

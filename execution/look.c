@@ -191,6 +191,18 @@ static int rule_token_line(struct reader *reader, char *value)
     return 0;
 }
 
+static int rule_claim_boot(struct reader *reader, char *value)
+{
+    reader->look->observation.claimed_boot = value;
+    return 0;
+}
+
+static int rule_boot(struct reader *reader, char *value)
+{
+    reader->look->observation.boot = value;
+    return 0;
+}
+
 static int rule_nothing(struct reader *reader, char *value)
 {
     (void)reader;
@@ -343,6 +355,8 @@ static const struct {
     {"token", rule_nothing},
     {"token-line", rule_token_line},
     {"token-rest", rule_nothing},
+    {"claim-boot", rule_claim_boot},
+    {"boot", rule_boot},
     {"process", rule_process},
     {"signalable", rule_signalable},
     {"launcher", rule_launcher},

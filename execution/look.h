@@ -9,6 +9,7 @@
  *   status file|missing|special|denied, then status-line TEXT ..., status-rest when there
  *                                    is more; twice where it was read again
  *   pid ..., token ...               likewise, of pid and pid-start
+ *   claim-boot ID, boot ID           only where attachd launched it: the boot then, and now
  *   process STATE START BLANK-START  - for a field that is not there
  *   signalable yes|no
  *   launcher yes|no

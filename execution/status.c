@@ -236,7 +236,8 @@ enum process_verdict {
     PROCESS_INVALID_PID,
     PROCESS_GONE,
     PROCESS_ZOMBIE,
-    PROCESS_REUSED
+    PROCESS_REUSED,
+    PROCESS_REBOOTED
 };
 
 /* Whether text, without one CR at its end, equals other. */
@@ -271,6 +272,18 @@ static bool identity_differs(const struct observation *observation)
            !same_text(token, length, observation->blank_start_time);
 }
 
+/* Whether the machine is known to have been started anew since the launch. */
+static bool has_rebooted(const struct observation *observation)
+{
+    return observation->claimed_boot && observation->boot &&
+           strcmp(observation->claimed_boot, observation->boot) != 0;
+}
+
+static enum process_verdict judge_live(const struct observation *observation)
+{
+    return has_rebooted(observation) ? PROCESS_REBOOTED : PROCESS_LIVE;
+}
+
 static enum process_verdict judge_process(const struct observation *observation)
 {
     if (!observation->pid_file_exists)
@@ -279,13 +292,13 @@ static enum process_verdict judge_process(const struct observation *observation)
         return PROCESS_INVALID_PID;
     switch (observation->process_state) {
     case '\0':
-        return observation->signalable ? PROCESS_LIVE : PROCESS_GONE;
+        return observation->signalable ? judge_live(observation) : PROCESS_GONE;
     case 'Z':
     case 'X':
     case 'x':
         return PROCESS_ZOMBIE;
     default:
-        return identity_differs(observation) ? PROCESS_REUSED : PROCESS_LIVE;
+        return identity_differs(observation) ? PROCESS_REUSED : judge_live(observation);
     }
 }
 
@@ -302,6 +315,8 @@ static const char *lost_reason(enum process_verdict process, enum status_state r
         return "zombie";
     case PROCESS_REUSED:
         return "pid_reused";
+    case PROCESS_REBOOTED:
+        return "rebooted";
     case PROCESS_LIVE:
         break;
     }
@@ -330,7 +345,8 @@ int status_judge(const struct observation *observation, const char *execution_id
         *ret_status = (struct status){.state = STATUS_RUNNING};
         return 0;
     }
-    if (record.state == STATUS_UNKNOWN && process == PROCESS_REUSED)
+    bool is_other = process == PROCESS_REUSED || process == PROCESS_REBOOTED;
+    if (record.state == STATUS_UNKNOWN && is_other)
         record = unknown("stale_process");
     bool is_open = record.state == STATUS_STARTING || record.state == STATUS_RUNNING;
     bool is_unknowable = record.state == STATUS_STARTING &&

@@ -54,6 +54,7 @@ bool status_is_terminal(const struct status *status);
  *   no_process     the pid file's process does not exist
  *   zombie         it has ended and nothing reaps it
  *   pid_reused     that pid is another process now
+ *   rebooted       it looks like that process, but the machine was started anew since
  *   no_pid         running, and no pid file
  *   invalid_pid    the pid file holds no pid
  *   no_launcher    starting, no pid file, and no launcher that could write one */
@@ -68,6 +69,8 @@ struct observation {
     const char *pid_text;         /* first line of pid; NULL: none */
     const char *token_text;       /* first line of pid-start; NULL: no file */
     bool has_proc;                /* the sandbox has a usable /proc */
+    const char *claimed_boot;     /* the boot it was launched in; NULL: not recorded */
+    const char *boot;             /* this boot; NULL: not known */
     char process_state;           /* field 3 of /proc/PID/stat; 0: no such process */
     const char *start_time;       /* field 22, split after the last ')' */
     const char *blank_start_time; /* field 22, split at blanks as awk does */
@@ -86,9 +89,9 @@ NODISCARD int status_parse(const char *text, const char *execution_id, struct ar
 
 /* Weighs the record against the process. A live process of the recorded identity beats the
  * file, also a terminal record. Identity holds where the token equals either reading of the
- * start time; without a token it cannot be checked and a live process counts. Without a
- * live process, starting and running stand only while the launcher lives, or where nothing
- * can be known (starting, no pid file, no /proc to look for the launcher in). Returns as
- * status_parse. */
+ * start time and no other boot is recorded; what is not recorded cannot be checked, and a
+ * live process counts. Without a live process, starting and running stand only while the
+ * launcher lives, or where nothing can be known (starting, no pid file, no /proc to look
+ * for the launcher in). Returns as status_parse. */
 NODISCARD int status_judge(const struct observation *observation, const char *execution_id,
                            struct arena *arena, struct status *ret_status);

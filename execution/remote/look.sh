@@ -101,6 +101,26 @@ facts() {
     done <"$2"
 }
 
+# attachd leaves a file beside each execution that it launches, which names the boot of the
+# machine: start times count from there, and come again after the next. Sets $rebooted.
+look_at_boot() {
+    rebooted=no claimed='' line='' count=0
+    kind_of "$directory/attachd"
+    [ "$kind" = file ] || return
+    while read_line || [ -n "$line" ]; do
+        case $line in 'boot '*) claimed=${line#boot } ;; esac
+        line='' count=$((count + 1))
+        [ "$count" -lt 16 ] || break
+    done <"$directory/attachd"
+    case $claimed in '' | *[!0-9a-f-]*) return ;; esac
+    printf 'claim-boot %.64s\n' "$claimed"
+    file=/proc/sys/kernel/random/boot_id
+    [ -r "$file" ] || return
+    IFS= read -r line <"$file"
+    printf 'boot %s\n' "$line"
+    [ "$line" = "$claimed" ] || rebooted=yes
+}
+
 # The program of a process may be called anything, with blanks, newlines and parentheses:
 # the fields begin after the last one. What awk makes of the line is said as well, since
 # that is what Mastra's launcher recorded.
@@ -133,6 +153,7 @@ look_at_process() {
         esac
         ;;
     esac
+    [ "$rebooted" = no ] || live=no
 }
 
 # The arguments of a process arrive without the NULs between them, which read drops. A
@@ -197,6 +218,7 @@ look_at_execution() {
     pid=${first%[[:cntrl:]]}
     facts token "$directory/pid-start" 1
     token=${first%[[:cntrl:]]}
+    look_at_boot
 
     # Only what can be a pid is looked at: the file is writable by the workload, and kill takes
     # 0 and negative numbers for groups. This shell itself is not the worker either.

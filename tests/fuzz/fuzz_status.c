@@ -49,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) // NOLINT
         .pid_text = take_text(arena, &at, &left),
         .token_text = take_text(arena, &at, &left),
         .has_proc = flags & 4,
+        .claimed_boot = (flags & 128) ? "b1" : NULL,
+        .boot = "b2",
         .process_state = (flags & 8) ? 'S' : '\0',
         .start_time = take_text(arena, &at, &left),
         .blank_start_time = take_text(arena, &at, &left),

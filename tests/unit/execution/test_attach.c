@@ -195,13 +195,13 @@ static void a_stopped_sandbox_is_an_answer_and_is_not_woken(void **state)
     expect_state(&scene, STATUS_PROVIDER_UNAVAILABLE);
     assert_string_equal(scene.call.result.status.provider_state, "stopped");
     assert_null(scene.call.result.remote_dir);
-    scene.call.request.output_required = true;
+    scene.call.request.must_run = true;
     scene.fake.state = SANDBOX_STOPPING;
     expect_error(&scene, ERROR_SANDBOX_STOPPED);
     scene.call.request.wake = true; /* which this provider cannot */
     scene.fake.provider.wake = NULL;
     expect_error(&scene, ERROR_SANDBOX_STOPPED);
-    scene.call.request.output_required = false;
+    scene.call.request.must_run = false;
     expect_state(&scene, STATUS_PROVIDER_UNAVAILABLE);
     assert_int_equal(scene.fake.execs + scene.fake.wakes, 0);
     scene_done(&scene);
@@ -214,7 +214,7 @@ static void a_stopped_sandbox_is_woken_where_that_was_asked_for(void **state)
     scene_init(&scene);
     scene.fake.state = SANDBOX_STOPPED;
     scene.call.request.wake = true;
-    scene.call.request.output_required = true;
+    scene.call.request.must_run = true;
     expect_state(&scene, STATUS_RUNNING);
     assert_int_equal(scene.fake.wakes, 1);
     assert_int_equal(scene.fake.execs, 1);
@@ -241,7 +241,7 @@ static void a_wake_that_fails_is_an_answer_unless_it_settles_the_matter(void **s
         scene.fake.wake_error = settling[i];
         expect_error(&scene, settling[i]);
     }
-    scene.call.request.output_required = true;
+    scene.call.request.must_run = true;
     scene.fake.wake_error = ERROR_RATE_LIMITED;
     expect_error(&scene, ERROR_RATE_LIMITED);
     assert_int_equal(scene.fake.execs, 0);
@@ -301,7 +301,7 @@ static void looking_never_wakes_unasked(void **state)
     expect_state(&scene, STATUS_PROVIDER_UNAVAILABLE);
     assert_string_equal(scene.call.result.status.provider_state, "unknown");
     assert_non_null(scene.call.result.status.message);
-    scene.call.request.output_required = true;
+    scene.call.request.must_run = true;
     expect_error(&scene, ERROR_CAPABILITY_UNAVAILABLE);
     assert_string_equal(scene.call.err.capability, "probe");
     assert_int_equal(scene.fake.execs, 1);

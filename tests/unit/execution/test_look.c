@@ -13,6 +13,7 @@
 static const char FACTS[] = "directory directory\nproc yes\n"
                             "status file\nstatus-line running|a1\n"
                             "pid file\npid-line 4242\ntoken file\ntoken-line 154320\n"
+                            "claim-boot 1a-2b\nboot 3c-4d\n"
                             "process S 154320 0\nsignalable yes\nlauncher no\n"
                             "status file\nstatus-line exited|a1|3|\n";
 

@@ -424,6 +424,44 @@ static void a_pid_of_another_start_time_is_not_the_worker(void **state)
     in_each_shell(reused);
 }
 
+static void this_boot(char text[64])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, 64, file));
+    (void)fclose(file);
+}
+
+static void other_boot(struct place *place)
+{
+    char boot[64];
+    char claim[256];
+    make_directory(place);
+    pid_t pid = start_sleeper("worker");
+    put(place, "status", "running|a1\n");
+    put_number(place, "pid", pid);
+    put_token(place, start_time(pid));
+    put(place, "attachd", "job j1\nboot 00000000-0000-4000-8000-000000000000\n");
+    expect(place, STATUS_LOST, "rebooted");
+    assert_true(place->look.observation.launcher_looked_for);
+    this_boot(boot);
+    (void)snprintf(claim, sizeof(claim), "boots\njob j1\nboot %smore\n", boot);
+    put(place, "attachd", claim);
+    expect(place, STATUS_RUNNING, NULL);
+    assert_string_equal(place->look.observation.claimed_boot, place->look.observation.boot);
+    put(place, "attachd", "job j1\nboot attachd-end no boot\n");
+    expect(place, STATUS_RUNNING, NULL);
+    assert_null(place->look.observation.claimed_boot);
+    assert_null(place->look.observation.boot);
+    end_process(pid);
+}
+
+static void a_worker_of_another_boot_is_lost(void **state)
+{
+    (void)state;
+    in_each_shell(other_boot);
+}
+
 static void dead(struct place *place)
 {
     make_directory(place);
@@ -1180,6 +1218,7 @@ int main(void)
                                   end_children),
         cmocka_unit_test_teardown(a_pid_of_another_start_time_is_not_the_worker,
                                   end_children),
+        cmocka_unit_test_teardown(a_worker_of_another_boot_is_lost, end_children),
         cmocka_unit_test_teardown(a_running_record_of_a_dead_worker_is_lost, end_children),
         cmocka_unit_test_teardown(a_record_without_a_pid_and_a_launcher_is_lost,
                                   end_children),

@@ -16,6 +16,7 @@ struct row {
 #define RECORD(text)                                                                       \
     .directory_exists = true, .status_exists = true, .status_readable = true,              \
     .status_text = (text), .has_proc = true
+#define BOOT(then, now) .claimed_boot = (then), .boot = (now)
 #define PID(pid, token) .pid_file_exists = true, .pid_text = (pid), .token_text = (token)
 #define PROCESS(letter, start, blank)                                                      \
     .process_state = (letter), .start_time = (start), .blank_start_time = (blank),         \
@@ -153,6 +154,34 @@ static const struct row rows[] = {
      {RECORD("running|a"), PID("1", ""), PROCESS('S', "1", "1")},
      STATUS_LOST,
      "invalid_pid"},
+    {"another boot, the same start time",
+     {RECORD("running|a"), PID("77", "5"), PROCESS('S', "5", "5"), BOOT("b1", "b2")},
+     STATUS_LOST,
+     "rebooted"},
+    {"another boot while starting, without a start time",
+     {RECORD("starting|a"), PID("77", ""), BOOT("b1", "b2"), .signalable = true},
+     STATUS_LOST,
+     "rebooted"},
+    {"another boot, another start time",
+     {RECORD("running|a"), PID("77", "5"), PROCESS('S', "6", "6"), BOOT("b1", "b2")},
+     STATUS_LOST,
+     "pid_reused"},
+    {"another boot after the end",
+     {RECORD("exited|a|0|"), PID("77", "5"), PROCESS('S', "5", "5"), BOOT("b1", "b2")},
+     STATUS_EXITED,
+     NULL},
+    {"another boot without a record",
+     {RECORD(""), PID("77", "5"), PROCESS('S', "5", "5"), BOOT("b1", "b2")},
+     STATUS_UNKNOWN,
+     "stale_process"},
+    {"the same boot",
+     {RECORD("running|a"), PID("77", "5"), PROCESS('S', "5", "5"), BOOT("b1", "b1")},
+     STATUS_RUNNING,
+     NULL},
+    {"a boot that is not known",
+     {RECORD("running|a"), PID("77", "5"), PROCESS('S', "5", "5"), BOOT("b1", NULL)},
+     STATUS_RUNNING,
+     NULL},
     {"the largest pid",
      {RECORD("running|a"), PID("4194304", "1"), PROCESS('S', "1", "1")},
      STATUS_RUNNING,
