@@ -11,7 +11,7 @@
  * where executions of Mastra's local sandbox are.
  *
  * The look-ups here (open, fstat) run on the loop: root is meant to be a local disk. Only
- * write_file, which waits for the disk, goes to the thread pool. */
+ * write_file, which copies, goes to the thread pool. */
 #include "providers/provider.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ enum {
     GRACE_MS = 2000,
     /* The kernel takes 128 KiB with the NUL as one argument (MAX_ARG_STRLEN). */
     MAX_SCRIPT_BYTES = 128 * 1024 - 1024,
-    MAX_FILE_BYTES = 16 * 1024 * 1024
+    MAX_FILE_BYTES = 1024 * 1024 * 1024,
+    WRITE_BUFFER_BYTES = 256 * 1024
 };
 
 struct local {
@@ -395,9 +396,9 @@ struct file_write {
     const char *folder; /* relative to it */
     const char *name;
     unsigned mode;
-    const char *data;
-    size_t bytes;
-    int failure; /* errno */
+    const struct file_source *source;
+    int failure;      /* errno */
+    bool source_fails; /* the failure is the source's */
 };
 
 static int write_all(int fd, const char *data, size_t bytes)
@@ -414,15 +415,35 @@ static int write_all(int fd, const char *data, size_t bytes)
     return 0;
 }
 
-/* Fills the new file and puts it in its place. 0 or errno. */
-static int fill_and_rename(const struct file_write *write, int folder_fd, int fd,
+/* Piece by piece, so that no file stands in memory. 0 or errno. */
+static int copy_source(struct file_write *write, int fd)
+{
+    const struct file_source *source = write->source;
+    char *buffer = malloc(WRITE_BUFFER_BYTES);
+    int failed = buffer ? 0 : ENOMEM;
+    for (uint64_t offset = 0; !failed && offset < source->bytes;) {
+        uint64_t left = source->bytes - offset;
+        size_t bytes = left < WRITE_BUFFER_BYTES ? (size_t)left : WRITE_BUFFER_BYTES;
+        failed = -source->read(source->arg, offset, buffer, bytes);
+        write->source_fails = failed != 0;
+        if (!failed)
+            failed = write_all(fd, buffer, bytes);
+        offset += bytes;
+    }
+    free(buffer);
+    return failed;
+}
+
+/* Fills the new file and puts it in its place. 0 or errno. What is written here is made
+ * again by the next try when the machine goes down, so nothing waits for the disk. */
+static int fill_and_rename(struct file_write *write, int folder_fd, int fd,
                            const char *temporary)
 {
-    int failed = write_all(fd, write->data, write->bytes);
+    int failed = copy_source(write, fd);
     if (failed)
         return failed;
     /* The mode last: the file is nobody else's before it is whole. */
-    if (fchmod(fd, write->mode & 07777) != 0 || fsync(fd) != 0 ||
+    if (fchmod(fd, write->mode & 07777) != 0 ||
         renameat(folder_fd, temporary, folder_fd, write->name) != 0)
         return errno;
     return 0;
@@ -454,8 +475,14 @@ static void write_file(void *arg)
         (void)unlinkat(folder_fd, temporary, 0);
 }
 
-static int refuse_write(int why, const char *path, struct error *err)
+static int refuse_write(const struct file_write *write, const char *path,
+                        struct error *err)
 {
+    int why = write->failure;
+    if (write->source_fails)
+        return error_set(err, ERROR_PROVIDER_UNAVAILABLE,
+                         "what is to be written to \"%.128s\" cannot be read: %s", path,
+                         strerror(why));
     switch (why) {
     case ENOSPC:
     case EDQUOT:
@@ -472,7 +499,7 @@ static int refuse_write(int why, const char *path, struct error *err)
 }
 
 SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
-                                     unsigned mode, const void *data, size_t bytes,
+                                     unsigned mode, const struct file_source *source,
                                      struct error *err)
 {
     const struct local *local = (const struct local *)sandbox;
@@ -493,11 +520,10 @@ SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
                                .folder = folder,
                                .name = name,
                                .mode = mode,
-                               .data = data,
-                               .bytes = bytes};
+                               .source = source};
     if (task_work("write file", write_file, &write) != 0)
         return error_set_memory(err, "a file to write");
-    return write.failure ? refuse_write(write.failure, path, err) : 0;
+    return write.failure ? refuse_write(&write, path, err) : 0;
 }
 
 static const char *const local_settings[] = {"root", "env.", NULL};

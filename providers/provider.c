@@ -205,18 +205,37 @@ int sandbox_exec(struct sandbox *sandbox, const struct exec_request *request,
     return sandbox->provider->exec(sandbox, request, arena, ret_result, err);
 }
 
+static int span_read(void *arg, uint64_t offset, void *buffer, size_t bytes)
+{
+    const struct span *span = arg;
+    if (bytes > 0)
+        memcpy(buffer, span->data + offset, bytes);
+    return 0;
+}
+
+struct file_source file_source_of(const struct span *bytes)
+{
+    /* read does not write to it. */
+    union {
+        const struct span *lent;
+        void *arg;
+    } span = {.lent = bytes};
+    return (struct file_source){bytes->size, span_read, span.arg};
+}
+
 int sandbox_write_file(struct sandbox *sandbox, const char *path, unsigned mode,
-                       const void *data, size_t bytes, struct error *err)
+                       const struct file_source *source, struct error *err)
 {
     if (sandbox_require(sandbox, CAPABILITY_WRITE_FILE, err) != 0)
         return -1;
-    size_t limit = sandbox->provider->limits.max_file_bytes;
-    if (bytes > limit)
+    uint64_t limit = sandbox->provider->limits.max_file_bytes;
+    if (source->bytes > limit)
         return error_set(err, ERROR_INVALID_ARGUMENT,
-                         "a file of %zu bytes is larger than provider %s takes (%zu)",
-                         bytes, sandbox->provider->name, limit);
+                         "a file of %llu bytes is larger than provider %s takes (%llu)",
+                         (unsigned long long)source->bytes, sandbox->provider->name,
+                         (unsigned long long)limit);
     sandbox->exec_count++;
-    return sandbox->provider->write_file(sandbox, path, mode, data, bytes, err);
+    return sandbox->provider->write_file(sandbox, path, mode, source, err);
 }
 
 int sandbox_wake(struct sandbox *sandbox, struct error *err)

@@ -16,6 +16,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/error.h"
+#include "runtime/span.h"
 #include "runtime/task.h"
 
 struct profile; /* profile.h: a provider as this worker's configuration sets it up */
@@ -57,7 +58,7 @@ enum provider_trait {
 
 struct provider_limits {
     size_t max_script_bytes; /* longest exec_request.script */
-    size_t max_file_bytes;   /* largest write_file */
+    uint64_t max_file_bytes; /* largest write_file */
 };
 
 /* The names in a job, checked by its reader; values are NUL-terminated UTF-8. */
@@ -83,6 +84,9 @@ struct file_source {
     int (*read)(void *arg, uint64_t offset, void *buffer, size_t bytes);
     void *arg;
 };
+
+/* A source of bytes that are in memory already; they are lent. */
+struct file_source file_source_of(const struct span *bytes);
 
 /* One command: `sh -c script`, standard input closed or empty. */
 struct exec_request {
@@ -171,7 +175,7 @@ struct provider {
                          struct arena *arena, struct exec_result *ret_result,
                          struct error *err);
     SUSPENDS int (*write_file)(struct sandbox *sandbox, const char *path, unsigned mode,
-                               const void *data, size_t bytes, struct error *err);
+                               const struct file_source *source, struct error *err);
     SUSPENDS int (*wake)(struct sandbox *sandbox, struct error *err);
     SUSPENDS int (*stop)(struct sandbox *sandbox, struct error *err);
     SUSPENDS int (*destroy)(struct sandbox *sandbox, struct error *err);
@@ -222,7 +226,7 @@ SUSPENDS int sandbox_exec(struct sandbox *sandbox, const struct exec_request *re
                           struct arena *arena, struct exec_result *ret_result,
                           struct error *err);
 SUSPENDS int sandbox_write_file(struct sandbox *sandbox, const char *path, unsigned mode,
-                                const void *data, size_t bytes, struct error *err);
+                                const struct file_source *source, struct error *err);
 SUSPENDS int sandbox_wake(struct sandbox *sandbox, struct error *err);
 SUSPENDS int sandbox_stop(struct sandbox *sandbox, struct error *err);
 SUSPENDS int sandbox_destroy(struct sandbox *sandbox, struct error *err);

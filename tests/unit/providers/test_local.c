@@ -39,6 +39,7 @@ struct fixture {
     unsigned mode;
     const void *data;
     size_t bytes;
+    struct file_source source; /* where set: instead of data */
 };
 
 static struct fixture *make_fixture(void)
@@ -374,8 +375,10 @@ static void what_a_command_launches_lives_on(void **state)
 static void write_in_task(void *arg)
 {
     struct fixture *f = arg;
-    f->returned =
-        sandbox_write_file(f->sandbox, f->path, f->mode, f->data, f->bytes, &f->err);
+    const struct span bytes = {f->data, f->bytes};
+    const struct file_source source = file_source_of(&bytes);
+    f->returned = sandbox_write_file(f->sandbox, f->path, f->mode,
+                                     f->source.read ? &f->source : &source, &f->err);
 }
 
 static void write_text(struct fixture *f, const char *path, unsigned mode, const char *text)
@@ -479,30 +482,75 @@ static void a_file_outside_the_directory_is_refused(void **state)
     assert_int_equal(count_entries(f->box), 3);
 }
 
-static void the_largest_file_is_written_and_a_larger_one_refused(void **state)
+/* A source that is made up as it is read. */
+struct stream {
+    uint64_t next;
+    size_t largest;
+    uint64_t fails_at;
+};
+
+static int stream_read(void *arg, uint64_t offset, void *buffer, size_t bytes)
+{
+    struct stream *stream = arg;
+    if (offset != stream->next)
+        return -EINVAL;
+    if (offset + bytes > stream->fails_at)
+        return -EIO;
+    stream->next = offset + bytes;
+    if (bytes > stream->largest)
+        stream->largest = bytes;
+    memset(buffer, 'x', bytes);
+    return 0;
+}
+
+static void a_large_file_is_written_piece_by_piece(void **state)
 {
     skip_without_openat2();
+    const uint64_t size = 64 * 1024 * 1024 + 5;
     struct fixture *f = *state;
-    size_t limit = f->profile.provider->limits.max_file_bytes;
-    char *data = malloc(limit + 1);
-    assert_non_null(data);
-    memset(data, 0, limit + 1);
+    struct stream stream = {.fails_at = UINT64_MAX};
     open_box(f);
-    write_text(f, "large", 0644, "");
-    f->data = data;
-    f->bytes = limit;
+    f->path = "large";
+    f->mode = 0644;
+    f->source = (struct file_source){size, stream_read, &stream};
     support_run_task(write_in_task, f);
     assert_int_equal(f->returned, 0);
     char path[192];
     struct stat status;
     (void)snprintf(path, sizeof(path), "%s/large", f->box);
     assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(status.st_size, limit);
-    f->bytes = limit + 1;
+    assert_int_equal(status.st_size, size);
+    assert_true(stream.largest <= 256 * 1024);
+}
+
+static void a_source_that_fails_leaves_nothing(void **state)
+{
+    skip_without_openat2();
+    struct fixture *f = *state;
+    struct stream stream = {.fails_at = 1000000};
+    open_box(f);
+    int before = count_entries(f->box);
+    f->path = "half";
+    f->source = (struct file_source){2000000, stream_read, &stream};
+    support_run_task(write_in_task, f);
+    assert_int_equal(f->returned, -1);
+    assert_int_equal(f->err.code, ERROR_PROVIDER_UNAVAILABLE);
+    assert_non_null(strstr(f->err.message, "cannot be read"));
+    assert_int_equal(count_entries(f->box), before);
+}
+
+static void a_file_over_the_limit_is_refused(void **state)
+{
+    skip_without_openat2();
+    struct fixture *f = *state;
+    struct stream stream = {0};
+    open_box(f);
+    f->path = "large";
+    f->source = (struct file_source){f->profile.provider->limits.max_file_bytes + 1,
+                                     stream_read, &stream};
     support_run_task(write_in_task, f);
     assert_int_equal(f->returned, -1);
     assert_int_equal(f->err.code, ERROR_INVALID_ARGUMENT);
-    free(data);
 }
 
 /* ---- directories that jobs name ---- */
@@ -615,7 +663,9 @@ int main(void)
         TEST(a_file_is_written_whole_with_its_mode),
         TEST(a_file_takes_the_place_of_a_link_and_does_not_follow_it),
         TEST(a_file_outside_the_directory_is_refused),
-        TEST(the_largest_file_is_written_and_a_larger_one_refused),
+        TEST(a_large_file_is_written_piece_by_piece),
+        TEST(a_source_that_fails_leaves_nothing),
+        TEST(a_file_over_the_limit_is_refused),
         TEST(a_directory_of_the_sandbox_is_accepted),
         TEST(a_directory_outside_the_sandbox_is_refused),
         TEST(a_directory_in_a_sandbox_that_is_gone_is_not_found),

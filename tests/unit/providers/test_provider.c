@@ -48,12 +48,11 @@ static int noted_exec(struct sandbox *sandbox, const struct exec_request *reques
 }
 
 static int noted_write_file(struct sandbox *sandbox, const char *path, unsigned mode,
-                            const void *data, size_t bytes, struct error *err)
+                            const struct file_source *source, struct error *err)
 {
     (void)path;
     (void)mode;
-    (void)data;
-    (void)bytes;
+    (void)source;
     (void)err;
     ((struct noted *)sandbox)->writes++;
     return 0;
@@ -249,7 +248,9 @@ static void commands_are_counted_where_they_are_sent(void **state)
 static void write_and_wake(void *arg)
 {
     struct call *call = arg;
-    call->returned = sandbox_write_file(call->sandbox, "x", 0644, "x", 1, &call->err) +
+    const struct span bytes = {"x", 1};
+    const struct file_source source = file_source_of(&bytes);
+    call->returned = sandbox_write_file(call->sandbox, "x", 0644, &source, &call->err) +
                      sandbox_wake(call->sandbox, &call->err);
 }
 
