@@ -37,6 +37,10 @@ if(ATTACHD_FUZZ)
     target_compile_options(attachd_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+if(ATTACHD_TEST_HOOKS)
+    target_compile_definitions(attachd_flags INTERFACE ATTACHD_TEST_HOOKS=1)
+endif()
+
 if(ATTACHD_SWITCH STREQUAL "ucontext")
     target_compile_definitions(attachd_flags INTERFACE ATTACHD_SWITCH_UCONTEXT=1)
 endif()

@@ -471,15 +471,39 @@ static int interruption(const struct task *task)
     return task->late ? -ETIMEDOUT : 0;
 }
 
+#ifdef ATTACHD_TEST_HOOKS
+static void (*wait_hook)(const struct task *task, const char *step, bool ended);
+
+void task_set_wait_hook(void (*hook)(const struct task *task, const char *step, bool ended))
+{
+    wait_hook = hook;
+}
+#endif
+
+/* For tests, which end the process at a step of their choice. */
+static void pass_step(const struct task *task, const char *step, bool ended)
+{
+#ifdef ATTACHD_TEST_HOOKS
+    if (wait_hook)
+        wait_hook(task, step, ended);
+#else
+    (void)task;
+    (void)step;
+    (void)ended;
+#endif
+}
+
 static void suspend(struct task *task, const char *step, void (*start)(void *arg),
                     void *arg)
 {
+    pass_step(task, step, false);
     task->step = step;
     task->woken = false;
     task->on_loop = start;
     task->on_loop_arg = arg;
     task->on_loop_resumes = false;
     switch_stack(&task->own, task->loop->home);
+    pass_step(task, step, true);
 }
 
 int task_await(const char *step, void (*start)(void *arg), void *arg)

@@ -85,6 +85,13 @@ void task_each(struct loop *loop, void (*visit)(const struct task *task, void *a
                void *arg);
 size_t task_count(const struct loop *loop);
 
+#ifdef ATTACHD_TEST_HOOKS
+/* Builds with the option ATTACHD_TEST_HOOKS only: calls hook whenever a task begins to wait
+ * and, with `ended`, when it goes on. NULL: none. */
+void task_set_wait_hook(void (*hook)(const struct task *task, const char *step,
+                                     bool ended));
+#endif
+
 /* For loop.c: runs what is ready, at most one batch; true when more is ready. */
 bool task_run_ready(struct loop *loop);
 /* For loop.c: closes the idle tasks of the pool. */

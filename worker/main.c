@@ -11,6 +11,7 @@
 #include "runtime/arena.h"
 #include "runtime/log.h"
 #include "worker/config.h"
+#include "worker/kill_hook.h"
 #include "worker/worker.h"
 
 enum { EXIT_USAGE = 2, TRIM_BYTES = 256 * 1024 * 1024, PAD_BYTES = 16 * 1024 * 1024 };
@@ -158,6 +159,9 @@ int main(int argc, char **argv)
      */
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
     (void)mallopt(M_TOP_PAD, PAD_BYTES);
+#ifdef ATTACHD_TEST_HOOKS
+    kill_hook_begin();
+#endif
     if (worker_run(&worker, &config, &err) == 0)
         return EXIT_SUCCESS;
     (void)fprintf(stderr, "attachd: %s\n", err.message);
