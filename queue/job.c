@@ -465,9 +465,21 @@ static int read_output(struct job *job, struct error *err)
                        is_stderr ? &job->read_stderr : &job->read_stdout, err);
 }
 
-static int read_operation(struct job *job, struct error *err)
+static int read_deploy(struct job *job, struct arena *arena, struct error *err)
+{
+    struct job_deploy *deploy = arena_calloc(arena, 1, sizeof(*deploy));
+    if (!deploy)
+        return error_set_memory(err, "a job");
+    job->deploy = deploy;
+    return job_deploy_read(job->map, job->op == JOB_RELAUNCH, arena, deploy, err);
+}
+
+static int read_operation(struct job *job, struct arena *arena, struct error *err)
 {
     switch (job->op) {
+    case JOB_DEPLOY:
+    case JOB_RELAUNCH:
+        return read_deploy(job, arena, err);
     case JOB_ATTACH:
         return read_read(job, err);
     case JOB_READ_OUTPUT:
@@ -484,7 +496,7 @@ int job_read_arguments(struct job *job, struct arena *arena, struct error *err)
     struct job read = *job;
     if (read_execution_id(&read, arena, err) || read_remote_dir(&read, arena, err) ||
         read_termination_grace(&read, err) || read_wake(&read, err) ||
-        read_operation(&read, err))
+        read_operation(&read, arena, err))
         return -1;
     *job = read;
     return 0;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "queue/job_deploy.h"
 #include "queue/message.h"
 #include "runtime/arena.h"
 #include "runtime/attributes.h"
@@ -19,7 +20,9 @@
     X(JOB_ATTACH, "attach", true, 30000)                                                   \
     X(JOB_STATUS, "status", true, 30000)                                                   \
     X(JOB_READ_OUTPUT, "read_output", true, 30000)                                         \
-    X(JOB_INFO, "info", false, 30000)
+    X(JOB_INFO, "info", false, 30000)                                                      \
+    X(JOB_DEPLOY, "deploy", true, 900000)                                                  \
+    X(JOB_RELAUNCH, "relaunch", true, 900000)
 
 enum job_op {
 #define JOB_OP_ENUM(op, name, needs_execution, timeout_ms) op,
@@ -67,6 +70,7 @@ struct job {
     bool wake;
     struct job_read_stream read_stdout;
     struct job_read_stream read_stderr;
+    const struct job_deploy *deploy; /* of deploy and relaunch */
 };
 
 const char *job_op_name(enum job_op op);

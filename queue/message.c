@@ -389,6 +389,12 @@ int message_read(const void *body, size_t bytes, struct arena *arena,
     return message_read_within(body, bytes, MESSAGE_MAX_BYTES, arena, ret_message, err);
 }
 
+const struct message *message_given(const struct message *map, const char *key)
+{
+    const struct message *value = message_find(map, key);
+    return value && value->type != MESSAGE_NIL ? value : NULL;
+}
+
 bool message_is_text(const struct message *value, const char *text)
 {
     size_t bytes = strlen(text);

@@ -75,6 +75,10 @@ NODISCARD int message_read_within(const void *body, size_t bytes, size_t max_byt
 /* The value under a text key of a map; NULL where it is absent or `map` is no map. */
 const struct message *message_find(const struct message *map, const char *key);
 
+/* The same, but a key whose value is nil counts as left out: encoders of several languages
+ * write it for a member that was never set. */
+const struct message *message_given(const struct message *map, const char *key);
+
 /* Whether the value is exactly this text. */
 bool message_is_text(const struct message *value, const char *text);
 

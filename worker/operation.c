@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "execution/artifact.h"
 #include "execution/attach.h"
+#include "execution/deploy.h"
 #include "queue/reply.h"
 
 /* What a writer of a result needs to know. */
@@ -172,10 +174,10 @@ static struct output_request output_request_of(const struct job_read_stream *str
         .wanted = stream->wanted, .offset = stream->offset, .max_bytes = stream->max_bytes};
 }
 
-SUSPENDS static int run_look(const struct job *job, struct sandbox *sandbox,
-                             struct arena *arena, struct answer_parts *parts,
-                             struct error *err)
+SUSPENDS static int run_look(const struct operation_request *wanted, struct arena *arena,
+                             struct answer_parts *parts, struct error *err)
 {
+    const struct job *job = wanted->job;
     const struct attach_request request = {
         .execution_id = job->execution_id,
         .remote_dir = job->remote_dir,
@@ -185,24 +187,128 @@ SUSPENDS static int run_look(const struct job *job, struct sandbox *sandbox,
         .stderr_request = output_request_of(&job->read_stderr),
         .request_id = job->id,
     };
-    return attach_look(sandbox, &request, arena, &parts->attach, err);
+    return attach_look(wanted->sandbox, &request, arena, &parts->attach, err);
 }
 
-SUSPENDS static int run_info(const struct job *job, struct sandbox *sandbox,
-                             struct arena *arena, struct answer_parts *parts,
-                             struct error *err)
+SUSPENDS static int run_info(const struct operation_request *request, struct arena *arena,
+                             struct answer_parts *parts, struct error *err)
 {
     struct info_result result;
-    (void)job;
-    if (attach_info(sandbox, arena, &result, err) != 0)
+    if (attach_info(request->sandbox, arena, &result, err) != 0)
         return -1;
     parts->info = result.info;
     return 0;
 }
 
+/* ---- deploy and relaunch ---- */
+
+static int copy_env(const struct job_deploy *job, struct arena *arena,
+                    struct deploy_request *request)
+{
+    struct deploy_variable *env = arena_calloc(arena, job->env_count + 1, sizeof(*env));
+    struct limits_entry *limits =
+        arena_calloc(arena, job->limit_count + 1, sizeof(*limits));
+    if (!env || !limits)
+        return -1;
+    for (size_t i = 0; i < job->env_count; i++)
+        env[i] = (struct deploy_variable){job->env[i].name, job->env[i].value};
+    for (size_t i = 0; i < job->limit_count; i++)
+        limits[i] = (struct limits_entry){job->limits[i].name, job->limits[i].is_number,
+                                          job->limits[i].value};
+    request->env = env;
+    request->env_count = job->env_count;
+    request->limits = limits;
+    request->limit_count = job->limit_count;
+    return 0;
+}
+
+static int deploy_request_of(const struct job *job, struct arena *arena,
+                             struct deploy_request *ret_request, struct error *err)
+{
+    const struct job_deploy *deploy = job->deploy;
+    struct deploy_request request = {
+        .job_id = job->id,
+        .execution_id = job->execution_id,
+        .remote_dir = job->remote_dir,
+        .from_execution_id = deploy->from_execution_id,
+        .again = job->op == JOB_RELAUNCH,
+        .wake = job->wake,
+        .command = deploy->command,
+        .args = deploy->args,
+        .arg_count = deploy->arg_count,
+        .working_directory = deploy->working_directory,
+        .input = {deploy->input.given, deploy->input.is_file, deploy->input.path,
+                  deploy->input.data},
+        .input_limit_bytes = deploy->input_limit_bytes,
+        .startup_timeout_ms = deploy->startup_timeout_ms,
+        .has_execution_timeout = deploy->has_execution_timeout,
+        .execution_timeout_ms = deploy->execution_timeout_ms,
+        .termination_grace_ms = job->termination_grace_ms,
+        .install_timeout_ms = deploy->install_timeout_ms,
+        .install_command = deploy->install_command,
+    };
+    if (copy_env(deploy, arena, &request) != 0)
+        return error_set_memory(err, "a deploy");
+    *ret_request = request;
+    return 0;
+}
+
+static struct artifact_limits artifact_limits_of(const struct config *config)
+{
+    return (struct artifact_limits){.max_bytes = (uint64_t)config->artifact_max_bytes,
+                                    .unpacked_max_bytes =
+                                        (uint64_t)config->artifact_unpacked_max_bytes};
+}
+
+SUSPENDS static int get_artifact(const struct job_deploy *deploy,
+                                 const struct config *config, struct arena *arena,
+                                 struct artifact **ret_artifact, struct error *err)
+{
+    const struct job_artifact *origin = &deploy->artifact;
+    const struct artifact_limits limits = artifact_limits_of(config);
+    const struct artifact_address address = {
+        .url = origin->url, .sha256 = origin->sha256, .hosts = config->artifact_hosts};
+    switch (origin->kind) {
+    case JOB_ARTIFACT_DATA:
+        return artifact_from_data(origin->data.data, origin->data.size, &limits,
+                                  deploy->install_command, arena, ret_artifact, err);
+    case JOB_ARTIFACT_DIR:
+        return artifact_from_dir(config->artifact_root, origin->dir, &limits,
+                                 deploy->install_command, arena, ret_artifact, err);
+    case JOB_ARTIFACT_URL:
+        return artifact_from_url(&address, &limits, deploy->install_command, arena,
+                                 ret_artifact, err);
+    case JOB_ARTIFACT_NONE:
+        break;
+    }
+    return error_set_field(err, "artifact",
+                           "deploy needs an artifact: {data}, {dir} or {url, sha256}");
+}
+
+SUSPENDS static int run_deploy(const struct operation_request *request, struct arena *arena,
+                               struct answer_parts *parts, struct error *err)
+{
+    const struct job *job = request->job;
+    struct deploy_request wanted;
+    struct deploy_plan plan;
+    struct artifact *artifact = NULL;
+    struct deploy_artifact uploaded = {0};
+    if (deploy_request_of(job, arena, &wanted, err) != 0 ||
+        deploy_check(request->sandbox, &wanted, arena, &plan, err) != 0)
+        return -1;
+    if (job->op == JOB_DEPLOY) {
+        if (get_artifact(job->deploy, request->config, arena, &artifact, err) != 0)
+            return -1;
+        uploaded = (struct deploy_artifact){&artifact->source, artifact->install_hash};
+    }
+    int failed = deploy_run(request->sandbox, &plan, &uploaded, arena, &parts->attach, err);
+    artifact_done(artifact);
+    return failed;
+}
+
 static const struct {
     bool needs_exec;
-    SUSPENDS int (*run)(const struct job *job, struct sandbox *sandbox, struct arena *arena,
+    SUSPENDS int (*run)(const struct operation_request *request, struct arena *arena,
                         struct answer_parts *parts, struct error *err);
     void (*write)(msgpack_packer *packer, const void *arg);
 } operations[] = {
@@ -210,6 +316,8 @@ static const struct {
     [JOB_STATUS] = {true, run_look, write_status},
     [JOB_READ_OUTPUT] = {true, run_look, write_piece},
     [JOB_INFO] = {false, run_info, write_info},
+    [JOB_DEPLOY] = {true, run_deploy, write_handle},
+    [JOB_RELAUNCH] = {true, run_deploy, write_handle},
 };
 
 bool operation_needs_exec(enum job_op op)
@@ -217,19 +325,21 @@ bool operation_needs_exec(enum job_op op)
     return operations[op].needs_exec;
 }
 
-int operation_run(const struct job *job, struct sandbox *sandbox, struct arena *arena,
+int operation_run(const struct operation_request *request, struct arena *arena,
                   struct operation_result *ret_result, struct error *err)
 {
+    const struct sandbox *sandbox = request->sandbox;
+    enum job_op op = request->job->op;
     struct answer_parts *parts = arena_calloc(arena, 1, sizeof(*parts));
     if (!parts)
         return error_set_memory(err, "a result");
-    parts->job = job;
+    parts->job = request->job;
     parts->sandbox = sandbox;
     parts->capabilities = operation_capabilities(sandbox->provider, sandbox, arena);
     if (!parts->capabilities)
         return error_set_memory(err, "a result");
-    if (operations[job->op].run(job, sandbox, arena, parts, err) != 0)
+    if (operations[op].run(request, arena, parts, err) != 0)
         return -1;
-    *ret_result = (struct operation_result){operations[job->op].write, parts};
+    *ret_result = (struct operation_result){operations[op].write, parts};
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "runtime/arena.h"
 #include "runtime/attributes.h"
 #include "runtime/error.h"
+#include "worker/config.h"
 
 struct operation_result {
     void (*write)(msgpack_packer *packer, const void *arg); /* packs exactly one value */
@@ -18,8 +19,14 @@ struct operation_result {
  * else that is particular to it. */
 bool operation_needs_exec(enum job_op op);
 
+struct operation_request {
+    const struct job *job;
+    struct sandbox *sandbox;
+    const struct config *config; /* what the operator allows */
+};
+
 /* Runs the job's operation in the sandbox. Results live in the arena. */
-SUSPENDS NODISCARD int operation_run(const struct job *job, struct sandbox *sandbox,
+SUSPENDS NODISCARD int operation_run(const struct operation_request *request,
                                      struct arena *arena,
                                      struct operation_result *ret_result,
                                      struct error *err);

@@ -109,7 +109,8 @@ SUSPENDS static int run_in_time(struct slot *slot, struct sandbox *sandbox,
     if (time_ms == 0)
         return error_set(err, ERROR_DEADLINE_EXCEEDED, "the job's deadline had passed");
     deadline_enter(&deadline, time_ms);
-    int failed = operation_run(&slot->job, sandbox, slot->arena, ret_result, err);
+    const struct operation_request request = {&slot->job, sandbox, slot->worker->config};
+    int failed = operation_run(&request, slot->arena, ret_result, err);
     deadline_leave(&deadline);
     if (failed && by_deadline && err->code == ERROR_TIMEOUT)
         return error_set(err, ERROR_DEADLINE_EXCEEDED,
