@@ -73,6 +73,17 @@ struct descriptor {
     size_t key_count;
 };
 
+/* Bytes to be written into a sandbox, read piece by piece as they are sent, so that a large
+ * file never stands in memory. read gives exactly `bytes` bytes from `offset` on, which lie
+ * within the source's own `bytes`, as a pread that is never short; it returns 0 or -errno.
+ * It is called from the loop's thread pool, one call at a time, and must not wait for the
+ * loop. */
+struct file_source {
+    uint64_t bytes;
+    int (*read)(void *arg, uint64_t offset, void *buffer, size_t bytes);
+    void *arg;
+};
+
 /* One command: `sh -c script`, standard input closed or empty. */
 struct exec_request {
     const char *script;
