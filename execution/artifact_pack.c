@@ -418,6 +418,7 @@ static int open_archive(struct pack *pack, struct error *err)
         archive_write_set_format_gnutar(pack->archive) != ARCHIVE_OK ||
         archive_write_set_filter_option(pack->archive, "gzip", "timestamp", NULL) !=
             ARCHIVE_OK ||
+        archive_write_set_bytes_in_last_block(pack->archive, 1) != ARCHIVE_OK ||
         archive_write_open(pack->archive, pack, NULL, write_piece, NULL) != ARCHIVE_OK)
         return error_set_memory(err, "the artifact's archive");
     return 0;
@@ -430,7 +431,7 @@ static int begin_walk(struct pack *pack, struct error *err)
     struct stat info;
     int fd = open_root(pack, err);
     if (fd < 0)
-        return -1;
+        return pack->is_writing ? -1 : changed(err);
     (void)snprintf(pack->path, sizeof(pack->path), ".");
     pack->names_left = ARTIFACT_MAX_ENTRIES;
     if (fstat(fd, &info) != 0 || EVP_DigestInit_ex(pack->digest, EVP_sha256(), NULL) != 1 ||

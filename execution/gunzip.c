@@ -1,4 +1,6 @@
-/* zlib does the work; a gzip file is one member after the other. */
+/* zlib does the work; a gzip file is one member after the other, and then zeros perhaps:
+ * bsdtar fills its last block with them when it writes to a pipe, and every gunzip knows.
+ */
 #include "execution/gunzip.h"
 
 #include <stdbool.h>
@@ -19,6 +21,7 @@ struct gunzip {
     uint64_t offset; /* of what is read next */
     z_stream stream;
     bool between_members;
+    bool in_padding; /* only zeros may follow */
     bool is_first_member;
     unsigned char in[IN_BYTES];
     unsigned char out[OUT_BYTES];
@@ -68,14 +71,19 @@ static int fill(struct gunzip *gunzip, struct error *err)
     return 0;
 }
 
+static int refuse_more(struct error *err)
+{
+    return error_set_field(err, "artifact",
+                           "the artifact goes on after the end of its gzip file");
+}
+
 static int refuse(const struct gunzip *gunzip, int result, struct error *err)
 {
     bool in_header = gunzip->stream.total_out == 0;
     if (result == Z_MEM_ERROR)
         return error_set_memory(err, "the artifact");
     if (in_header && !gunzip->is_first_member)
-        return error_set_field(err, "artifact",
-                               "the artifact goes on after the end of its gzip file");
+        return refuse_more(err);
     if (result == Z_DATA_ERROR)
         return error_set_field(err, "artifact", "the artifact is %s: %s",
                                in_header ? "no gzip file" : "a damaged gzip file",
@@ -84,15 +92,28 @@ static int refuse(const struct gunzip *gunzip, int result, struct error *err)
                            "the artifact is truncated: its gzip file has no end");
 }
 
+static int skip_padding(struct gunzip *gunzip, struct error *err)
+{
+    gunzip->in_padding = true;
+    for (uInt i = 0; i < gunzip->stream.avail_in; i++) {
+        if (gunzip->stream.next_in[i] != 0)
+            return refuse_more(err);
+    }
+    gunzip->stream.avail_in = 0;
+    return 1;
+}
+
 /* 1: go on; 0: nothing is left; -1. */
 static int inflate_some(struct gunzip *gunzip, struct error *err)
 {
     z_stream *stream = &gunzip->stream;
     if (fill(gunzip, err) != 0)
         return -1;
+    if (gunzip->between_members && !has_input(gunzip))
+        return 0;
+    if (gunzip->between_members && (gunzip->in_padding || stream->next_in[0] == 0))
+        return skip_padding(gunzip, err);
     if (gunzip->between_members) {
-        if (!has_input(gunzip))
-            return 0;
         (void)inflateReset(stream);
         gunzip->between_members = false;
         gunzip->is_first_member = false;

@@ -513,7 +513,16 @@ static void what_follows_the_file_is_refused(void **state)
     struct packed packed = make_good();
     struct archive longer = {0};
     struct artifact_scene scene = {0};
+    /* Zeros are bsdtar's way to fill a block. */
     archive_append(&longer, packed.data, packed.bytes);
+    archive_append(&longer, (char[100000]){0}, 100000);
+    take_bytes(&scene, longer.data, longer.bytes);
+    assert_taken(&scene);
+    scene_done(&scene);
+    archive_append(&longer, "x", 1);
+    take_bytes(&scene, longer.data, longer.bytes);
+    assert_refused(&scene, "goes on after the end of its gzip file");
+    longer.bytes = packed.bytes;
     archive_append(&longer, "x", 1);
     take_bytes(&scene, longer.data, longer.bytes);
     assert_refused(&scene, "goes on after the end of its gzip file");
