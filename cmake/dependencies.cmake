@@ -6,6 +6,8 @@ pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.88)
 pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis>=1.2)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive>=3.6)
+pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 

@@ -48,6 +48,16 @@ static const struct config_option options[] = {
     NUMBER("worker", "job_memory_bytes", "ATTACHD_JOB_MEMORY_BYTES", job_memory_bytes,
            "134217728", 8388608, 1099511627776,
            "the most memory that one job may use, its body not counted"),
+    TEXT("deploy", "artifact_root", "ATTACHD_ARTIFACT_ROOT", artifact_root, "",
+         "absolute path of the directory below which jobs may name artifacts"),
+    TEXT("deploy", "artifact_hosts", "ATTACHD_ARTIFACT_HOSTS", artifact_hosts, "",
+         "hosts that artifacts may be fetched from: HOST or HOST:PORT, between blanks or "
+         "commas"),
+    NUMBER("deploy", "artifact_max_bytes", "ATTACHD_ARTIFACT_MAX_BYTES", artifact_max_bytes,
+           "268435456", 1, 1099511627776, "the largest artifact, as .tar.gz"),
+    NUMBER("deploy", "artifact_unpacked_max_bytes", "ATTACHD_ARTIFACT_UNPACKED_MAX_BYTES",
+           artifact_unpacked_max_bytes, "2147483648", 1, 1099511627776,
+           "the largest artifact when it is unpacked"),
     TEXT("log", "level", "ATTACHD_LOG_LEVEL", log_level_name, "info",
          "debug, info, warn or error"),
     TEXT("log", "format", "ATTACHD_LOG_FORMAT", log_format_name, "logfmt",
@@ -298,6 +308,10 @@ static int check_values(const struct parsing *parsing, struct config *config)
         return error_set(err, ERROR_CONFIGURATION,
                          "[log] format (ATTACHD_LOG_FORMAT): logfmt or json");
     config->log_format = json ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT;
+    if (config->artifact_root[0] && config->artifact_root[0] != '/')
+        return error_set(err, ERROR_CONFIGURATION,
+                         "[deploy] artifact_root (ATTACHD_ARTIFACT_ROOT): must be an "
+                         "absolute path");
     return 0;
 }
 

@@ -30,6 +30,10 @@ struct config {
     int64_t slots;
     int64_t drain_ms;
     int64_t job_memory_bytes;
+    const char *artifact_root;  /* "": none */
+    const char *artifact_hosts; /* "": none */
+    int64_t artifact_max_bytes;
+    int64_t artifact_unpacked_max_bytes;
     const char *log_level_name;
     const char *log_format_name;
     enum log_level log_level;

@@ -55,6 +55,10 @@ static void without_anything_the_defaults_serve(void **state)
     assert_int_equal(config.reply_maxlen, 100000);
     assert_int_equal(config.address.port, 6379);
     assert_int_equal(config.log_level, LOG_INFO);
+    assert_string_equal(config.artifact_root, "");
+    assert_string_equal(config.artifact_hosts, "");
+    assert_int_equal(config.artifact_max_bytes, 256 << 20);
+    assert_int_equal(config.artifact_unpacked_max_bytes, 2048L << 20);
     assert_non_null(config_profile(&config, "cua-fleet"));
     /* It runs commands on this host: it exists only where a root is configured. */
     assert_null(config_profile(&config, "local"));
@@ -102,6 +106,8 @@ static const struct {
     {"[worker]\nslots = 99999999999999999999\n", "ATTACHD_SLOTS"},
     {"[queue]\nname = a b\n", "ATTACHD_QUEUE"},
     {"[redis]\nurl = http://h\n", "ATTACHD_REDIS_URL"},
+    {"[deploy]\nartifact_root = srv\n", "ATTACHD_ARTIFACT_ROOT): must be an absolute path"},
+    {"[deploy]\nartifact_max_bytes = 0\n", "ATTACHD_ARTIFACT_MAX_BYTES"},
     {"[log]\nlevel = loud\n", "ATTACHD_LOG_LEVEL"},
     {"[log]\nformat = xml\n", "ATTACHD_LOG_FORMAT"},
     {"[provider eu]\nroot = /srv\n", "[provider eu]: there is no provider type \"eu\""},
@@ -167,8 +173,10 @@ static void every_option_is_documented(void **state)
     const struct config_option *options = config_options(&count);
     for (size_t i = 0; i < count; i++) {
         char row[200];
-        (void)snprintf(row, sizeof(row), "| `%s` | `%s` | `%s` |", options[i].key,
-                       options[i].variable, options[i].otherwise);
+        const char *otherwise = options[i].otherwise;
+        const char *tick = *otherwise ? "`" : "";
+        (void)snprintf(row, sizeof(row), "| `%s` | `%s` | %s%s%s |", options[i].key,
+                       options[i].variable, tick, *otherwise ? otherwise : "none", tick);
         if (!strstr(text, row))
             fail_msg("docs/configuration.md lacks: %s", row);
     }
