@@ -473,6 +473,7 @@ static int read_operation(struct job *job, struct error *err)
     case JOB_READ_OUTPUT:
         return read_output(job, err);
     case JOB_STATUS:
+    case JOB_CANCEL:
     case JOB_INFO:
     default:
         return 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "execution/attach.h"
+#include "execution/cancel.h"
 #include "queue/reply.h"
 
 /* What a writer of a result needs to know. */
@@ -188,6 +189,21 @@ SUSPENDS static int run_look(const struct job *job, struct sandbox *sandbox,
     return attach_look(sandbox, &request, arena, &parts->attach, err);
 }
 
+SUSPENDS static int run_cancel(const struct job *job, struct sandbox *sandbox,
+                               struct arena *arena, struct answer_parts *parts,
+                               struct error *err)
+{
+    const struct cancel_request request = {
+        .execution_id = job->execution_id,
+        .remote_dir = job->remote_dir,
+        .wake = job->wake,
+        .grace_ms = job->termination_grace_ms,
+        .attempt_ms = job->timeout_ms,
+        .request_id = job->id,
+    };
+    return cancel_execution(sandbox, &request, arena, &parts->attach.status, err);
+}
+
 SUSPENDS static int run_info(const struct job *job, struct sandbox *sandbox,
                              struct arena *arena, struct answer_parts *parts,
                              struct error *err)
@@ -209,6 +225,7 @@ static const struct {
     [JOB_ATTACH] = {true, run_look, write_handle},
     [JOB_STATUS] = {true, run_look, write_status},
     [JOB_READ_OUTPUT] = {true, run_look, write_piece},
+    [JOB_CANCEL] = {true, run_cancel, write_status},
     [JOB_INFO] = {false, run_info, write_info},
 };
 
