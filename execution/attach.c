@@ -10,19 +10,11 @@
 static int check_request(struct sandbox *sandbox, const struct attach_request *request,
                          struct error *err)
 {
-    if (sandbox_require(sandbox, CAPABILITY_EXECUTE_COMMAND, err) != 0)
-        return -1;
-    if (layout_check_execution_id(request->execution_id, err) != 0)
-        return -1;
-    if (layout_check_remote_dir(request->remote_dir, err) != 0)
+    if (ready_check_target(sandbox, request->execution_id, request->remote_dir, err) != 0)
         return -1;
     if (output_check(&request->stdout_request, err) != 0)
         return -1;
-    if (output_check(&request->stderr_request, err) != 0)
-        return -1;
-    if (!request->remote_dir)
-        return 0;
-    return sandbox_check_directory(sandbox, request->remote_dir, err);
+    return output_check(&request->stderr_request, err);
 }
 
 /* The command could not be started, or its end not be learnt. */

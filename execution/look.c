@@ -137,6 +137,16 @@ static int rule_directory(struct reader *reader, char *value)
     return 0;
 }
 
+/* What was seen before is past. */
+static int rule_again(struct reader *reader, char *value)
+{
+    (void)value;
+    reader->look->observation = (struct observation){0};
+    reader->has_directory_fact = false;
+    reader->is_directory = false;
+    return 0;
+}
+
 static int rule_proc(struct reader *reader, char *value)
 {
     reader->look->observation.has_proc = strcmp(value, "yes") == 0;
@@ -239,7 +249,7 @@ static int rule_launcher(struct reader *reader, char *value)
 static int rule_missing_tool(struct reader *reader, char *value)
 {
     (void)error_set(reader->err, ERROR_CAPABILITY_UNAVAILABLE,
-                    "The sandbox has no program \"%.32s\", which reading output needs.",
+                    "The sandbox has no program \"%.32s\", which this operation needs.",
                     value);
     (void)snprintf(reader->err->capability, sizeof(reader->err->capability), "%s", value);
     reader->err->remedy = "install coreutils or busybox in the sandbox's image; the status "
@@ -344,6 +354,7 @@ static const struct {
     int (*read)(struct reader *reader, char *value);
 } rules[] = {
     {"home", rule_home},
+    {"again", rule_again},
     {"directory", rule_directory},
     {"proc", rule_proc},
     {"status", rule_status},

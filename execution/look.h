@@ -1,4 +1,5 @@
-/* One run of execution/remote/attach.sh: the script that is sent, and the answer it prints.
+/* One run of execution/remote/attach.sh: the script that is sent, and the answer it prints;
+ * other programs that look at an execution print the same.
  *
  * The answer is lines, from `attachd-begin NONCE` to `attachd-end NONCE`; what stands
  * before and behind (banners) is skipped. Each line is a tag and its value:
@@ -16,6 +17,7 @@
  *   output STREAM TOTAL SIZE, LF     then SIZE bytes, raw or as base64, LF, output-end
  *   output-special|-denied|-file STREAM   it is no regular file, or cannot be read
  *   missing-tool NAME
+ *   again                            the facts above, but home, do not count any more
  *
  * An answer that is cut anywhere, or holds anything else, is an error and never a result.
  */

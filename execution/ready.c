@@ -3,8 +3,22 @@
 
 #include <stdio.h>
 
+#include "execution/layout.h"
+
 static const char WOULD_WAKE[] =
     "looking inside would start this sandbox, and wake was not asked for";
+
+int ready_check_target(struct sandbox *sandbox, const char *execution_id,
+                       const char *remote_dir, struct error *err)
+{
+    if (sandbox_require(sandbox, CAPABILITY_EXECUTE_COMMAND, err) != 0)
+        return -1;
+    if (layout_check_execution_id(execution_id, err) != 0)
+        return -1;
+    if (layout_check_remote_dir(remote_dir, err) != 0)
+        return -1;
+    return remote_dir ? sandbox_check_directory(sandbox, remote_dir, err) : 0;
+}
 
 bool ready_can_probe(const struct sandbox *sandbox)
 {

@@ -11,6 +11,12 @@
 #include "runtime/attributes.h"
 #include "runtime/error.h"
 
+/* What holds for every command that concerns an execution, in this order: the capability
+ * execute_command, before anything in the job is read; the execution's id; the directory
+ * (NULL: the default), which the provider may refuse too. Sends nothing. */
+NODISCARD int ready_check_target(struct sandbox *sandbox, const char *execution_id,
+                                 const char *remote_dir, struct error *err);
+
 struct ready_request {
     bool wake;     /* a stopped sandbox may be started */
     bool must_run; /* a sandbox that does not run is an error, not an answer */

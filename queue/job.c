@@ -485,6 +485,7 @@ static int read_operation(struct job *job, struct arena *arena, struct error *er
     case JOB_READ_OUTPUT:
         return read_output(job, err);
     case JOB_STATUS:
+    case JOB_CANCEL:
     case JOB_INFO:
     default:
         return 0;

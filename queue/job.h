@@ -20,6 +20,7 @@
     X(JOB_ATTACH, "attach", true, 30000)                                                   \
     X(JOB_STATUS, "status", true, 30000)                                                   \
     X(JOB_READ_OUTPUT, "read_output", true, 30000)                                         \
+    X(JOB_CANCEL, "cancel", true, 30000)                                                   \
     X(JOB_INFO, "info", false, 30000)                                                      \
     X(JOB_DEPLOY, "deploy", true, 900000)                                                  \
     X(JOB_RELAUNCH, "relaunch", true, 900000)

@@ -5,6 +5,7 @@
 
 #include "execution/artifact.h"
 #include "execution/attach.h"
+#include "execution/cancel.h"
 #include "execution/deploy.h"
 #include "queue/reply.h"
 
@@ -190,6 +191,21 @@ SUSPENDS static int run_look(const struct operation_request *wanted, struct aren
     return attach_look(wanted->sandbox, &request, arena, &parts->attach, err);
 }
 
+SUSPENDS static int run_cancel(const struct operation_request *wanted, struct arena *arena,
+                               struct answer_parts *parts, struct error *err)
+{
+    const struct job *job = wanted->job;
+    const struct cancel_request request = {
+        .execution_id = job->execution_id,
+        .remote_dir = job->remote_dir,
+        .wake = job->wake,
+        .grace_ms = job->termination_grace_ms,
+        .attempt_ms = job->timeout_ms,
+        .request_id = job->id,
+    };
+    return cancel_execution(wanted->sandbox, &request, arena, &parts->attach.status, err);
+}
+
 SUSPENDS static int run_info(const struct operation_request *request, struct arena *arena,
                              struct answer_parts *parts, struct error *err)
 {
@@ -315,6 +331,7 @@ static const struct {
     [JOB_ATTACH] = {true, run_look, write_handle},
     [JOB_STATUS] = {true, run_look, write_status},
     [JOB_READ_OUTPUT] = {true, run_look, write_piece},
+    [JOB_CANCEL] = {true, run_cancel, write_status},
     [JOB_INFO] = {false, run_info, write_info},
     [JOB_DEPLOY] = {true, run_deploy, write_handle},
     [JOB_RELAUNCH] = {true, run_deploy, write_handle},

@@ -48,12 +48,6 @@ output() {
     printf '\noutput-end\n'
 }
 
-need() {
-    [ -n "$(command -v "$1")" ] && return
-    printf 'missing-tool %s\n' "$1"
-    finish
-}
-
 begin_answer
 if [ -z "$remote_dir" ]; then
     find_remote_dir

@@ -121,16 +121,18 @@ look_at_boot() {
     [ "$line" = "$claimed" ] || rebooted=yes
 }
 
+# read_process PID sets $state (empty: no such process), $parent, $group, $session and $start.
+#
 # The program of a process may be called anything, with blanks, newlines and parentheses:
-# the fields begin after the last one. What awk makes of the line is said as well, since
+# the fields begin after the last one. What awk makes of the line stays in $blank, since
 # that is what Mastra's launcher recorded.
-look_at_process() {
+read_process() {
     stat='' line='' blank=''
-    [ -r "/proc/$pid/stat" ] && while read_line || [ -n "$line" ]; do
+    [ -r "/proc/$1/stat" ] && while read_line || [ -n "$line" ]; do
         [ -n "$stat" ] || blank=$line
         stat=$stat$line$nl
         line=
-    done <"/proc/$pid/stat"
+    done <"/proc/$1/stat"
     set -f
     # Splitting at blanks is what is wanted here.
     # shellcheck disable=SC2086
@@ -139,7 +141,12 @@ look_at_process() {
     # shellcheck disable=SC2086
     set -- ${stat##*)}
     set +f
-    state=${1-} start=${20-}
+    state=${1-} parent=${2-} group=${3-} session=${4-} start=${20-}
+}
+
+# Sets $live by the rules of status_judge.
+look_at_process() {
+    read_process "$pid"
     [ -z "$state" ] || printf 'process %s %s %s\n' "$state" "${start:--}" "${blank:--}"
     signalable=no
     kill -0 "$pid" 2>&- && signalable=yes
@@ -158,7 +165,7 @@ look_at_process() {
 
 # The arguments of a process arrive without the NULs between them, which read drops. A
 # launcher of this id in another directory is somebody else's; -ef sees through links and
-# other spellings of the path.
+# other spellings of the path. Sets $launcher and, of a launcher that lives, $file.
 find_launcher() {
     launcher=no
     for file in /proc/[0-9]*/cmdline; do
@@ -178,12 +185,18 @@ find_launcher() {
         esac
         [ "$launcher" = no ] || break
     done
-    printf 'launcher %s\n' "$launcher"
+}
+
+# need TOOL: without that program there is no more to the answer.
+need() {
+    [ -n "$(command -v "$1")" ] && return
+    printf 'missing-tool %s\n' "$1"
+    finish
 }
 
 # look_at_execution: all facts but the output. Sets $directory, $record (the first line of the
-# status as it stood before the process was looked at), $pid, $token, $live and $launcher
-# (yes or no), and $kind: directory, or what stands there instead; then it fails.
+# status), $pid, $token, $proc, $live and $launcher (yes or no), and $kind: directory, or what
+# stands there instead; then it fails.
 look_at_execution() {
     record='' pid='' token='' live=no launcher=no
     directory=$remote_dir/.mastra/executions/$execution_id
@@ -231,8 +244,12 @@ look_at_execution() {
     # status is read again once no launcher was seen: then it is final.
     case $live$record in
     no*starting\|* | no*running\|*)
-        [ "$proc" = no ] || find_launcher
+        if [ "$proc" = yes ]; then
+            find_launcher
+            printf 'launcher %s\n' "$launcher"
+        fi
         facts status "$directory/status" 2
+        record=$first
         ;;
     esac
     kind=directory

@@ -27,6 +27,7 @@ struct fake_sandbox {
     enum error_code probe_error; /* ERROR_NONE: it works */
     enum error_code wake_error;
     enum error_code exec_error;
+    int failing_execs; /* so many end in exec_error, then it works; 0: all */
     int exec_error_exit_code;
     enum error_code directory_error;
     const char *body; /* the answer between the marks */
@@ -110,7 +111,8 @@ static int fake_exec(struct sandbox *sandbox, const struct exec_request *request
     fake->timeout_ms = request->timeout_ms;
     fake->output_limit_bytes = request->output_limit_bytes;
     fake->request_id = request->request_id;
-    if (fake->exec_error) {
+    bool fails = fake->failing_execs == 0 || fake->execs <= fake->failing_execs;
+    if (fake->exec_error && fails) {
         (void)fake_error(err, fake->exec_error);
         err->has_exit_code = fake->exec_error_exit_code != 0;
         err->exit_code = fake->exec_error_exit_code;
@@ -187,7 +189,7 @@ static void fake_run(void *arg)
                                  &call->result, &call->err);
 }
 
-static void fake_look(struct fake_call *call)
+__attribute__((unused)) static void fake_look(struct fake_call *call)
 {
     support_run_task(fake_run, call);
 }

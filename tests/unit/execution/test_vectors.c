@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "execution/cancel.h"
 #include "execution/layout.h"
 #include "execution/output.h"
 #include "execution/status.h"
@@ -57,11 +58,21 @@ static const struct difference {
      "is "
      "required for worker deploys.\"}"},
     {207, "W25",
-     "{\"error\": \"The sandbox has no program \\\"base64\\\", which reading output "
+     "{\"error\": \"The sandbox has no program \\\"base64\\\", which this operation "
      "needs.\"}"},
     {208, "W25", "{\"error\": \"quota\"}"},
     {209, "W26", REFUSED},
     {211, "W26", REFUSED},
+    {224, "W5",
+     "{\"result\": {\"state\": \"starting\", \"executionId\": \"attempt-1\"}, "
+     "\"commands\": 1}"},
+    {231, "W29", "{\"waitSeconds\": 5, \"commandTimeoutMs\": 15000}"},
+    {232, "W29", "{\"waitSeconds\": 0.01, \"commandTimeoutMs\": 10001}"},
+    {233, "W29", "{\"waitSeconds\": 1, \"commandTimeoutMs\": 10999}"},
+    {234, "W29", "{\"waitSeconds\": 1, \"commandTimeoutMs\": 11000}"},
+    {235, "W29", "{\"waitSeconds\": 1.01, \"commandTimeoutMs\": 11001}"},
+    {236, "W29", "{\"waitSeconds\": 5, \"commandTimeoutMs\": 15000}"},
+    {237, "W29", "{\"waitSeconds\": 30, \"commandTimeoutMs\": 40000}"},
 };
 
 static json_t *error_of(const char *message)
@@ -394,6 +405,49 @@ static json_t *run_read_output(const json_t *input, const json_t *expected)
     return result;
 }
 
+struct cancelling {
+    struct scene scene;
+    double grace_ms;
+    struct status status;
+    int returned;
+};
+
+static void run_cancelling(void *arg)
+{
+    struct cancelling *this = arg;
+    const struct cancel_request request = {
+        .execution_id = "attempt-1", .remote_dir = "/app", .grace_ms = this->grace_ms};
+    this->returned = cancel_execution(&this->scene.fake.sandbox, &request,
+                                      this->scene.call.arena, &this->status, NULL);
+}
+
+static json_t *run_cancel(const json_t *input, const json_t *expected)
+{
+    (void)expected;
+    const json_t *grace = json_object_get(input, "terminationGraceMs");
+    const char *line = text_of(input, "status");
+    struct cancelling this = {.grace_ms =
+                                  json_is_number(grace) ? json_number_value(grace) : 5000};
+    scene_init(&this.scene);
+    set_status(&this.scene, line ? line : "running|attempt-1", "");
+    support_run_task(run_cancelling, &this);
+    assert_int_equal(this.returned, 0);
+    json_t *result = json_object();
+    if (line) {
+        assert_int_equal(
+            json_object_set_new(result, "result", status_to_json(&this.status)), 0);
+        set_number(result, "commands", this.scene.fake.execs);
+    } else {
+        const char *ticks = strstr(this.scene.fake.script, "'attempt-1' '");
+        assert_non_null(ticks);
+        ticks += strlen("'attempt-1' '");
+        set_number(result, "waitSeconds", strtod(ticks, NULL) / 100);
+        set_number(result, "commandTimeoutMs", (double)this.scene.fake.timeout_ms);
+    }
+    scene_done(&this.scene);
+    return result;
+}
+
 static const struct {
     const char *name;
     json_t *(*run)(const json_t *input, const json_t *expected);
@@ -406,6 +460,7 @@ static const struct {
     {"shell_quote", run_shell_quote, 8},
     {"remote_dir", run_remote_dir, 8},
     {"read_output", run_read_output, 18},
+    {"cancel", run_cancel, 12},
 };
 
 enum {
