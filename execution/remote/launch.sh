@@ -349,7 +349,7 @@ finish_launch() {
 # limit FLAG SOFT HARD
 limit() {
     [ -n "$2" ] || return 0
-    ulimit -H "-$1" "$3" && ulimit -S "-$1" "$2" && return
+    ulimit -S "-$1" "$2" && ulimit -H "-$1" "$3" && return
     exit 125
 }
 

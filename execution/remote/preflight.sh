@@ -13,7 +13,7 @@ lacks() {
 # can_limit FLAG VALUE: in a shell of its own, which then still runs a program.
 can_limit() {
     (
-        ulimit -H "-$1" "$2" && ulimit -S "-$1" "$2" && [ "$(ulimit -S "-$1")" = "$2" ] &&
+        ulimit -S "-$1" "$2" && ulimit -H "-$1" "$2" && [ "$(ulimit -S "-$1")" = "$2" ] &&
             [ "$(ulimit -H "-$1")" = "$2" ]
     ) 2>&-
 }
