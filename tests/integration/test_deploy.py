@@ -140,9 +140,9 @@ class Deploy(DeployTest):
         # So is a failure that is final, and one that is not runs again.
         bad = {"package.json": b"{}", "run.sh": (0o755, b"x")}
         job = deploy_job("d2", execution="e2", files=bad, install_command="false")
+        one = self.run_job(job)
         self.enqueue(job)
-        self.enqueue(job)
-        one, two = self.wait_replies(4)[2:]
+        two = self.wait_replies(4)[3]
         self.assertEqual(one.error, two.error)
         self.assertTrue(two.body["duplicate"])
         self.assertFalse(os.path.exists(self.execution("other")))
