@@ -16,15 +16,18 @@
 #include "execution/upload.h"
 #include "runtime/clock.h"
 #include "runtime/deadline.h"
+#include "runtime/log.h"
 #include "runtime/random.h"
 
 extern const char remote_begin_sh[];
+extern const char remote_abandon_sh[];
 extern const char remote_apply_sh[];
 
 enum {
     SCRATCH_BYTES = 1024 * 1024,
     OUTPUT_LIMIT_BYTES = 128 * 1024,
     BEGIN_TIMEOUT_MS = 60000,
+    ABANDON_TIMEOUT_MS = 10000,
     EXTRACT_TIMEOUT_MS = 600000,
     /* How often one that waits looks: whoever has waited is woken within it. */
     LOOK_EVERY_MS = 150,
@@ -398,6 +401,31 @@ static int refuse_upload(struct error *err)
     return STEP_ERROR;
 }
 
+/* The id is not to stay taken by what never came. Where this fails too, the claim runs out
+ * by itself. */
+SUSPENDS static void abandon(const struct deploy *deploy, const char *message)
+{
+    arena_scoped struct arena *scratch = arena_new(SCRATCH_BYTES);
+    char nonce[REMOTE_NONCE_LENGTH + 1];
+    const char *const arguments[] = {nonce,
+                                     deploy->remote_dir,
+                                     deploy->plan->request->execution_id,
+                                     deploy->plan->request->job_id,
+                                     message,
+                                     NULL};
+    const struct command command = {.program = remote_abandon_sh,
+                                    .arguments = arguments,
+                                    .nonce = nonce,
+                                    .timeout_ms = ABANDON_TIMEOUT_MS};
+    struct answer answer;
+    struct exec_result exec;
+    struct error ignored = {0};
+    remote_nonce(nonce);
+    if (!scratch || run_command(deploy, &command, scratch, &answer, &exec, &ignored) != 0)
+        log_debug("a deploy could not be given up in its sandbox, ignoring",
+                  log_text("error", ignored.message));
+}
+
 SUSPENDS static int upload(struct deploy *deploy, struct error *err)
 {
     const struct deploy_request *request = deploy->plan->request;
@@ -419,7 +447,10 @@ SUSPENDS static int upload(struct deploy *deploy, struct error *err)
     tell_upload(deploy, 0);
     if (upload_send(deploy->sandbox, &upload, &deploy->parts, err) == 0)
         return STEP_APPLY;
-    return refuse_upload(err);
+    (void)refuse_upload(err);
+    if (err->code == ERROR_DEPLOY_FAILED)
+        abandon(deploy, err->message);
+    return STEP_ERROR;
 }
 
 /* ---- apply ---- */

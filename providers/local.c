@@ -397,7 +397,7 @@ struct file_write {
     const char *name;
     unsigned mode;
     const struct file_source *source;
-    int failure;      /* errno */
+    int failure;       /* errno */
     bool source_fails; /* the failure is the source's */
 };
 
@@ -475,8 +475,7 @@ static void write_file(void *arg)
         (void)unlinkat(folder_fd, temporary, 0);
 }
 
-static int refuse_write(const struct file_write *write, const char *path,
-                        struct error *err)
+static int refuse_write(const struct file_write *write, const char *path, struct error *err)
 {
     int why = write->failure;
     if (write->source_fails)

@@ -34,19 +34,6 @@ pause() {
     sleep 0.1 2>&- || sleep 1
 }
 
-# give_up: what a failed deploy leaves is its record, or nothing at all where there is no room
-# for one; the id is free again either way.
-give_up() {
-    sweep
-    text=$(printf '%.300s' "$2" | tr '|\r\n' '   ')
-    if ! write_text "$directory/status" "failed|$execution_id|$1|$text$nl"; then
-        rm -f "$directory/status" "$directory/attachd" "$directory/stdout" "$directory/stderr"
-    fi
-    leave_execution
-    rmdir "$directory" 2>&-
-    answer_and_end
-}
-
 leave_inner() {
     [ -z "$inner_lock" ] || lock_release "$inner_lock" "$inner_beater"
     inner_lock='' inner_beater=''
@@ -123,7 +110,8 @@ cut() {
             mv -f "$1.attachd" "$1"
     } 2>&1) && return 0
     rm -f "$1.attachd"
-    fail upload "write ${1##*/}" "${trouble:-It could not be written whole.}"
+    trouble=$(why_unwritten "$directory/room" "${trouble:-It could not be written whole.}")
+    fail upload "write ${1##*/}" "$trouble"
     give_up upload "$trouble"
 }
 
@@ -133,6 +121,7 @@ extract() {
     # Not as the archive's owners: their numbers mean other people here.
     trouble=$({ tail -c "+$((artifact_at + 1))" "$bundle" | tar -xzof - -C "$remote_dir"; } 2>&1)
     code=$?
+    [ "$code" -eq 0 ] || trouble=$trouble$nl$(why_unwritten "$directory/room" '')
     case $mode in '' | *[!0-7]*) ;; *) chmod "$mode" "$remote_dir" 2>&- ;; esac
     leave_inner
     if [ "$code" -ne 0 ]; then
@@ -223,6 +212,7 @@ install() {
         rm -f "$marker" "$marker.attachd"
         run_install
         text=$(tail -n 20 "$log" 2>&1)
+        [ "$code" -eq 0 ] || text=$text$nl$(why_unwritten "$directory/room" '')
         if [ "$code" -eq 0 ] && ! { write_text "$marker" "$install_hash" &&
             write_text "$marker.attachd" "$install_hash"; }; then
             code=1 text=$trouble

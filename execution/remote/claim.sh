@@ -63,6 +63,7 @@ write_text() {
         printf '%s' "$2" >"$1.attachd" && mv -f "$1.attachd" "$1"
     } 2>&1) && return 0
     rm -f "$1.attachd"
+    trouble=$(why_unwritten "$1" "$trouble")
     return 1
 }
 
@@ -129,4 +130,17 @@ is_launched() {
     "timed_out|$execution_id|startup"*) [ "$claim_job" = "$job" ] ;;
     *) return 0 ;;
     esac
+}
+
+# give_up PHASE TEXT: what a failed deploy leaves is its record, or nothing at all where there
+# is no room for one; the id is free again either way. Ends the program.
+give_up() {
+    sweep
+    text=$(printf '%.300s' "$2" | tr '|\r\n' '   ')
+    if ! write_text "$directory/status" "failed|$execution_id|$1|$text$nl"; then
+        rm -f "$directory/status" "$directory/attachd" "$directory/stdout" "$directory/stderr"
+    fi
+    leave_execution
+    rmdir "$directory" 2>&-
+    answer_and_end
 }

@@ -67,12 +67,21 @@ lock_look() {
     lock_seen="$lock_number:$lock_beat:$lock_seen"
 }
 
+# why_unwritten FILE TEXT: prints TEXT, or more of the reason where there is any: for a full
+# disk some shells' own printf says no more than "I/O error".
+why_unwritten() {
+    if reason=$({ printf '%4096s' x | cat >"$1.probe"; } 2>&1); then reason=$2; fi
+    rm -f "$1.probe"
+    printf '%s' "${reason:-$2}"
+}
+
 # lock_claim DIR NUMBER: 0 where the owner file is ours now.
 lock_claim() {
     lock_error=$({
         set -C
         printf '%s\n' "$me" >"$1/owner.$2"
     } 2>&1) && return 0
+    lock_error=$(why_unwritten "$1/owner" "$lock_error")
     # An owner file that a full disk left empty would stand for somebody.
     if [ -f "$1/owner.$2" ] && [ ! -s "$1/owner.$2" ]; then rm -f "$1/owner.$2"; fi
     return 1

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import ctypes
 import fcntl
+import io
 import os
 import re
 import select
@@ -19,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -425,6 +427,41 @@ CAPABILITY_MESSAGE = (
     'Sandbox provider "cua-fleet" does not support executeCommand, '
     "which is required for worker deploys."
 )
+
+
+def targz(files):
+    """An artifact: {name: text or (mode, text)}."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        for name, content in files.items():
+            mode, text = content if isinstance(content, tuple) else (0o644, content)
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            entry.mode = mode
+            tar.addfile(entry, io.BytesIO(text))
+    return archive.getvalue()
+
+
+# Notes each start; runs until it is ended.
+WORKER_SH = b"""#!/bin/sh
+echo "$$" >>starts
+echo "hello $GREETING $*"
+exec sleep 600
+"""
+
+
+def deploy_job(job_id, execution="e1", sandbox="box", files=None, **more):
+    artifact = {"run.sh": (0o755, WORKER_SH)} if files is None else files
+    return {
+        "v": 1,
+        "id": job_id,
+        "op": "deploy",
+        "sandbox": {"provider": "local", "id": sandbox},
+        "execution_id": execution,
+        "command": "./run.sh",
+        "artifact": {"data": targz(artifact)},
+        **more,
+    }
 
 
 class IntegrationTest(unittest.TestCase):

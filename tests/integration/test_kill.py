@@ -1,9 +1,19 @@
 """A worker that is killed at any step of a job: another answers it, once."""
 
+import contextlib
 import os
+import signal
 import unittest
 
-from support import IntegrationTest, attach_job, wait_until
+from support import (
+    WORKER_SH,
+    IntegrationTest,
+    attach_job,
+    deploy_job,
+    files_below,
+    processes_below,
+    wait_until,
+)
 
 
 class Kill(IntegrationTest):
@@ -48,15 +58,89 @@ class Kill(IntegrationTest):
         self.assert_queue_is_empty()
         return reply
 
-    def test_an_attach_is_answered_once_wherever_its_worker_is_killed(self):
-        self.make_sandbox()
-        steps = self.steps_of(attach_job("whole"), "attach")
+    def each_step(self, op, job_of, look=lambda reply, job: None):
+        """Runs the job once to count its steps, then once for each of them with a kill."""
+        steps = self.steps_of(job_of(0), op)
         self.assertGreater(steps, 5)
         for step in range(1, steps + 1):
             with self.subTest(step=step):
                 self.client.flushall()
-                reply = self.kill_at(step, attach_job(f"j{step}"), "attach")
+                job = job_of(step)
+                reply = self.kill_at(step, job, op)
                 self.assertTrue(reply.ok, reply.body)
+                look(reply, job)
+
+    def end_executions(self):
+        for pid in processes_below(self.root):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def starts(self, sandbox):
+        with open(os.path.join(self.root, sandbox, "mastra-app", "starts"), "rb") as file:
+            return len(file.read().splitlines())
+
+    def left_over(self, sandbox):
+        below = os.path.join(self.root, sandbox)
+        return [
+            os.path.relpath(path, below)
+            for path in files_below(below)
+            if "bundle.attachd" in path
+            or "attachd.lock" in path
+            or path.endswith("-lock")
+            or (path.endswith(".attachd") and "install-hash" not in path)
+        ]
+
+    def test_an_attach_is_answered_once_wherever_its_worker_is_killed(self):
+        self.make_sandbox()
+        self.each_step("attach", lambda step: attach_job(f"j{step}"))
+
+    def test_a_deploy_makes_one_execution_wherever_its_worker_is_killed(self):
+        def job_of(step):
+            os.mkdir(os.path.join(self.root, f"box{step}"))
+            return deploy_job(
+                f"j{step}",
+                sandbox=f"box{step}",
+                files={"run.sh": (0o755, WORKER_SH), "package.json": b"{}"},
+                install_command="echo ran >>installs",
+                input={"type": "stdin", "data": b"line"},
+            )
+
+        def look(reply, job):
+            sandbox = job["sandbox"]["id"]
+            self.assertEqual("running", reply.result["status"]["state"])
+            wait_until(lambda: self.starts(sandbox), "the start")
+            self.assertEqual(1, self.starts(sandbox))
+            self.assertEqual([], self.left_over(sandbox))
+            self.end_executions()
+
+        try:
+            self.each_step("deploy", job_of, look)
+        finally:
+            self.end_executions()
+
+    def test_a_cancel_ends_the_execution_wherever_its_worker_is_killed(self):
+        def job_of(step):
+            sandbox = f"box{step}"
+            os.mkdir(os.path.join(self.root, sandbox))
+            worker = self.start_worker(local=True)
+            self.enqueue(deploy_job(f"d{step}", sandbox=sandbox))
+            self.assertTrue(self.wait_reply(f"d{step}").ok)
+            worker.stop()
+            self.client.flushall()
+            job = attach_job(f"j{step}", sandbox=sandbox, execution_id="e1")
+            del job["read"]
+            return {**job, "op": "cancel"}
+
+        def look(reply, job):
+            self.assertEqual("cancelled", reply.result["status"]["state"])
+            sandbox = job["sandbox"]["id"]
+            self.assertEqual([], processes_below(os.path.join(self.root, sandbox)))
+            self.assertEqual([], self.left_over(sandbox))
+
+        try:
+            self.each_step("cancel", job_of, look)
+        finally:
+            self.end_executions()
 
 
 if __name__ == "__main__":

@@ -674,7 +674,7 @@ static void an_unknown_operation_is_told_which_there_are(void **state)
     read_with(&reading, "op", "'teleport");
     assert_string_equal(reading.err.message,
                         "unknown operation \"teleport\"; there are attach, status, "
-                        "read_output, cancel, info");
+                        "read_output, cancel, info, deploy, relaunch");
     finish(&reading);
     /* Cut at 64 bytes, between characters: one byte and then two at a time. */
     op[1] = 'x';
