@@ -694,3 +694,53 @@ class IntegrationTest(unittest.TestCase):
             worker.signal(signal.SIGTERM)
         for worker in running:
             self.assertEqual(0, worker.wait(), f"{worker.name} did not end well")
+
+
+class DeployTest(IntegrationTest):
+    """With a sandbox "box", and what deploys make of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.box = os.path.join(self.root, "box")
+        self.app = os.path.join(self.box, "mastra-app")
+        os.mkdir(self.box)
+
+    def tearDown(self):
+        for pid in processes_below(self.root):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        super().tearDown()
+
+    def execution(self, name="e1"):
+        return os.path.join(self.app, ".mastra", "executions", name)
+
+    def read(self, *path):
+        with open(os.path.join(self.app, *path), "rb") as file:
+            return file.read()
+
+    def run_job(self, job):
+        self.enqueue(job)
+        return self.wait_reply(job["id"])
+
+    def deployed(self, job_id="d1", **more):
+        reply = self.run_job(deploy_job(job_id, **more))
+        self.assertTrue(reply.ok, reply.body)
+        return reply
+
+    def refused(self, code, job):
+        reply = self.run_job(job)
+        self.assertFalse(reply.ok, reply.body)
+        self.assertEqual(code, reply.code, reply.body)
+        return reply.error
+
+    def assert_nothing_left(self, execution="e1"):
+        """No lock, archive or temporary file."""
+        left = [
+            os.path.relpath(path, self.app)
+            for path in files_below(self.app)
+            if path.endswith(".attachd") and not path.endswith("install-hash.attachd")
+            or ".attachd." in path
+            or path.endswith("-lock")
+            or "attachd.lock" in path
+        ]
+        self.assertEqual([], left)

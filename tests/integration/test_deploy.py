@@ -11,7 +11,7 @@ import time
 import unittest
 
 from support import (
-    IntegrationTest,
+    DeployTest,
     attach_job,
     deploy_job,
     files_below,
@@ -21,54 +21,6 @@ from support import (
 )
 
 INSTALLS = {"package.json": b"{}", "run.sh": (0o755, b"#!/bin/sh\nexec sleep 600\n")}
-
-
-class DeployTest(IntegrationTest):
-    def setUp(self):
-        super().setUp()
-        self.box = os.path.join(self.root, "box")
-        self.app = os.path.join(self.box, "mastra-app")
-        os.mkdir(self.box)
-
-    def tearDown(self):
-        for pid in processes_below(self.root):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        super().tearDown()
-
-    def execution(self, name="e1"):
-        return os.path.join(self.app, ".mastra", "executions", name)
-
-    def read(self, *path):
-        with open(os.path.join(self.app, *path), "rb") as file:
-            return file.read()
-
-    def run_job(self, job):
-        self.enqueue(job)
-        return self.wait_reply(job["id"])
-
-    def deployed(self, job_id="d1", **more):
-        reply = self.run_job(deploy_job(job_id, **more))
-        self.assertTrue(reply.ok, reply.body)
-        return reply
-
-    def refused(self, code, job):
-        reply = self.run_job(job)
-        self.assertFalse(reply.ok, reply.body)
-        self.assertEqual(code, reply.code, reply.body)
-        return reply.error
-
-    def assert_nothing_left(self, execution="e1"):
-        """No lock, archive or temporary file."""
-        left = [
-            os.path.relpath(path, self.app)
-            for path in files_below(self.app)
-            if path.endswith(".attachd") and not path.endswith("install-hash.attachd")
-            or ".attachd." in path
-            or path.endswith("-lock")
-            or "attachd.lock" in path
-        ]
-        self.assertEqual([], left)
 
 
 class Deploy(DeployTest):
