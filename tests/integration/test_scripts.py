@@ -12,6 +12,7 @@ import redis
 
 BUILD = pathlib.Path(os.environ["ATTACHD_BUILD_DIR"])
 JOBS, REPLIES, DONE, DEAD = (f"attachd:{{s}}:{name}" for name in ("jobs", "replies", "done:j", "dead"))
+PROGRESS = "attachd:{s}:progress:j"
 GROUP = "workers"
 
 
@@ -325,6 +326,36 @@ class Scripts(unittest.TestCase):
         huge, good = self.read("a", 2)
         self.assertEqual(self.scripts["release"](keys=[JOBS], args=[GROUP, "a", huge, 1, good, 1]), 1)
         self.assertEqual([row["message_id"] for row in self.pending()], [huge])
+
+    # ---- progress
+
+    def progress(self, *fields, most=64, life=60000):
+        return self.scripts["progress"](keys=[PROGRESS], args=[most, life, *fields])
+
+    def test_progress_is_added_whole_bounded_and_for_a_while(self):
+        self.assertEqual(self.progress("phase", "install", "line", b"\xff\x00 x"), 1)
+        ((_, fields),) = self.redis.xrange(PROGRESS)
+        self.assertEqual(fields, {b"phase": b"install", b"line": b"\xff\x00 x"})
+        self.assertTrue(30000 < self.redis.pttl(PROGRESS) <= 60000)
+        self.redis.pexpire(PROGRESS, 100)
+        for _ in range(400):
+            self.progress("phase", "install")
+        self.assertTrue(30000 < self.redis.pttl(PROGRESS) <= 60000)
+        self.assertLess(self.redis.xlen(PROGRESS), 200)
+
+    def test_progress_in_the_way_of_another_key_changes_nothing(self):
+        self.redis.set(PROGRESS, "a string")
+        with self.assertRaisesRegex(redis.ResponseError, "WRONGTYPE"):
+            self.progress("phase", "install")
+        self.assertEqual(self.redis.pttl(PROGRESS), -1)
+
+    def test_progress_is_refused_when_redis_is_out_of_memory(self):
+        self.redis.config_set("maxmemory", 1)
+        try:
+            with self.assertRaisesRegex(redis.ResponseError, "OOM|command not allowed"):
+                self.progress("phase", "install")
+        finally:
+            self.redis.config_set("maxmemory", 0)
 
     # ---- release and leave
 
