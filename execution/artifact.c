@@ -96,14 +96,20 @@ int artifact_work(const char *what, int (*step)(void *arg, struct error *err), v
 /* ---- the check ---- */
 
 struct check_work {
-    struct artifact_check *check;
+    struct artifact_check *check; /* made by the first step: libcrypto is no guest for the
+                                     small stack of a task */
+    struct artifact_check_options options;
     const char *install_command;
     struct artifact *artifact;
 };
 
 static int check_step(void *arg, struct error *err)
 {
-    const struct check_work *work = arg;
+    struct check_work *work = arg;
+    if (!work->check)
+        work->check = artifact_check_new(&work->artifact->source, &work->options);
+    if (!work->check)
+        return error_set_memory(err, "the artifact's check");
     int more = artifact_check_step(work->check, err);
     if (more != 0)
         return more;
@@ -115,15 +121,13 @@ static int check_step(void *arg, struct error *err)
 static int check(struct artifact *artifact, const struct artifact_limits *limits,
                  const char *install_command, struct error *err)
 {
-    const struct artifact_check_options options = {.unpacked_max_bytes =
-                                                       limits->unpacked_max_bytes,
-                                                   .max_entries = ARTIFACT_MAX_ENTRIES,
-                                                   .temp_dir = artifact_temp_dir(limits)};
-    struct check_work work = {.check = artifact_check_new(&artifact->source, &options),
-                              .install_command = install_command,
-                              .artifact = artifact};
-    if (!work.check)
-        return error_set_memory(err, "the artifact's check");
+    struct check_work work = {
+        .options = {.unpacked_max_bytes = limits->unpacked_max_bytes,
+                    .max_entries = ARTIFACT_MAX_ENTRIES,
+                    .temp_dir = artifact_temp_dir(limits)},
+        .install_command = install_command,
+        .artifact = artifact,
+    };
     int failed = artifact_work("check artifact", check_step, &work, err);
     artifact_check_free(work.check);
     return failed;

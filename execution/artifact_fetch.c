@@ -129,6 +129,8 @@ static int check_address(const struct artifact_address *address, struct error *e
 /* ---- the transfer ---- */
 
 struct fetch {
+    const struct artifact_address *address;
+    const char *temp_dir;
     int fd;
     uint64_t bytes;
     uint64_t max_bytes;
@@ -207,27 +209,32 @@ static int check_sum(const struct fetch *fetch, const char *wanted, struct error
     return artifact_upload_failed(err);
 }
 
-static int transfer(struct fetch *fetch, const struct artifact_address *address,
-                    struct arena *arena, struct error *err)
+static int transfer(struct fetch *fetch, struct arena *arena, struct error *err)
 {
-    const struct http_request request = {
-        .method = "GET", .url = address->url, .on_data = take_piece, .on_data_arg = fetch};
+    const struct http_request request = {.method = "GET",
+                                         .url = fetch->address->url,
+                                         .on_data = take_piece,
+                                         .on_data_arg = fetch};
     struct http_response response;
     if (http_perform(&request, arena, &response, err) != 0)
         return transfer_failed(fetch, err);
     if (check_status(&response, err) != 0)
         return -1;
-    return check_sum(fetch, address->sha256, err);
+    return check_sum(fetch, fetch->address->sha256, err);
 }
 
-static int fetch_all(struct fetch *fetch, const struct artifact_address *address,
-                     struct arena *arena, struct error *err)
+/* In the thread pool: neither libcurl's parser nor libcrypto is a guest for the small stack
+ * of a task. */
+static int prepare(void *arg, struct error *err)
 {
+    struct fetch *fetch = arg;
+    if (check_address(fetch->address, err) != 0)
+        return -1;
+    fetch->digest = EVP_MD_CTX_new();
     if (!fetch->digest || EVP_DigestInit_ex(fetch->digest, EVP_sha256(), NULL) != 1)
         return error_set_memory(err, "the artifact's hash");
-    if (fetch->fd < 0)
-        return artifact_temp_fail(err, fetch->fd);
-    return transfer(fetch, address, arena, err);
+    fetch->fd = artifact_temp_open(fetch->temp_dir);
+    return fetch->fd >= 0 ? 0 : artifact_temp_fail(err, fetch->fd);
 }
 
 int artifact_from_url(const struct artifact_address *address,
@@ -235,12 +242,13 @@ int artifact_from_url(const struct artifact_address *address,
                       struct arena *arena, struct artifact **ret_artifact,
                       struct error *err)
 {
-    if (check_address(address, err) != 0)
-        return -1;
-    struct fetch fetch = {.fd = artifact_temp_open(artifact_temp_dir(limits)),
-                          .max_bytes = limits->max_bytes,
-                          .digest = EVP_MD_CTX_new()};
-    int failed = fetch_all(&fetch, address, arena, err);
+    struct fetch fetch = {.address = address,
+                          .temp_dir = artifact_temp_dir(limits),
+                          .fd = -1,
+                          .max_bytes = limits->max_bytes};
+    int failed = artifact_work("prepare artifact", prepare, &fetch, err);
+    if (!failed)
+        failed = transfer(&fetch, arena, err);
     EVP_MD_CTX_free(fetch.digest);
     if (!failed)
         return artifact_take_file(fetch.fd, fetch.bytes, limits, install_command, arena,

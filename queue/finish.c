@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "queue/outcome.h"
 #include "queue/refusal.h"
 #include "queue/script.h"
 #include "runtime/clock.h"
@@ -131,6 +132,9 @@ int finish_with_reply(struct queue *queue, const struct lease *lease,
     call_add_text(&call, reply->job_id);
     call_add_text(&call, reply->ok ? "1" : "0");
     call_add(&call, reply->data, reply->size);
+    bool is_kept = reply->outcome && reply->outcome->size <= OUTCOME_MAX_BYTES;
+    call_add(&call, is_kept ? reply->outcome->data : "",
+             is_kept ? reply->outcome->size : 0);
     return run_until_answered(queue, lease, SCRIPT_FINISH, &call, "answer a job",
                               ret_finish, err);
 }

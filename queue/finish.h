@@ -7,6 +7,7 @@
 
 #include "queue/lease.h"
 #include "queue/queue.h"
+#include "queue/reply.h"
 
 enum finish {
     FINISH_DONE,
@@ -21,6 +22,8 @@ struct finish_reply {
     bool ok;
     const char *data; /* the reply's bytes */
     size_t size;
+    const struct reply_outcome *outcome; /* what later entries of the job id are told; NULL:
+                                            they run again */
 };
 
 /* Sends it until Redis has said how it went: over lost answers, reconnects, and times when

@@ -22,16 +22,17 @@ static const struct {
     const char *name;
     bool needs_execution;
     uint64_t timeout_ms;
+    bool has_effects;
 } op_table[] = {
-#define JOB_OP_ROW(op, name, needs_execution, timeout_ms)                                  \
-    [op] = {name, needs_execution, timeout_ms},
+#define JOB_OP_ROW(op, name, needs_execution, timeout_ms, has_effects)                     \
+    [op] = {name, needs_execution, timeout_ms, has_effects},
     JOB_OPS(JOB_OP_ROW)
 #undef JOB_OP_ROW
 };
 
 enum { OP_COUNT = sizeof(op_table) / sizeof(op_table[0]) };
 
-#define JOB_OP_LISTED(op, name, needs_execution, timeout_ms) ", " name
+#define JOB_OP_LISTED(op, name, needs_execution, timeout_ms, has_effects) ", " name
 /* ", attach, status, ...": shown from its third byte on. */
 static const char op_names[] = JOB_OPS(JOB_OP_LISTED);
 #undef JOB_OP_LISTED
@@ -55,6 +56,11 @@ bool job_op_from_name(const char *name, enum job_op *ret_op)
 bool job_op_needs_execution(enum job_op op)
 {
     return op_table[op].needs_execution;
+}
+
+bool job_op_has_effects(enum job_op op)
+{
+    return op_table[op].has_effects;
 }
 
 bool job_is_name(const char *text, size_t bytes)

@@ -15,18 +15,19 @@
 #include "runtime/attributes.h"
 #include "runtime/error.h"
 
-/* op, name on the wire, whether execution_id is required, default timeout_ms */
+/* op, name on the wire, whether execution_id is required, default timeout_ms, whether it
+ * has side effects (and so happens once for a job id, outcome.h) */
 #define JOB_OPS(X)                                                                         \
-    X(JOB_ATTACH, "attach", true, 30000)                                                   \
-    X(JOB_STATUS, "status", true, 30000)                                                   \
-    X(JOB_READ_OUTPUT, "read_output", true, 30000)                                         \
-    X(JOB_CANCEL, "cancel", true, 30000)                                                   \
-    X(JOB_INFO, "info", false, 30000)                                                      \
-    X(JOB_DEPLOY, "deploy", true, 900000)                                                  \
-    X(JOB_RELAUNCH, "relaunch", true, 900000)
+    X(JOB_ATTACH, "attach", true, 30000, false)                                            \
+    X(JOB_STATUS, "status", true, 30000, false)                                            \
+    X(JOB_READ_OUTPUT, "read_output", true, 30000, false)                                  \
+    X(JOB_CANCEL, "cancel", true, 30000, true)                                             \
+    X(JOB_INFO, "info", false, 30000, false)                                               \
+    X(JOB_DEPLOY, "deploy", true, 900000, true)                                            \
+    X(JOB_RELAUNCH, "relaunch", true, 900000, true)
 
 enum job_op {
-#define JOB_OP_ENUM(op, name, needs_execution, timeout_ms) op,
+#define JOB_OP_ENUM(op, name, needs_execution, timeout_ms, has_effects) op,
     JOB_OPS(JOB_OP_ENUM)
 #undef JOB_OP_ENUM
 };
@@ -78,6 +79,7 @@ struct job {
 const char *job_op_name(enum job_op op);
 bool job_op_from_name(const char *name, enum job_op *ret_op);
 bool job_op_needs_execution(enum job_op op);
+bool job_op_has_effects(enum job_op op);
 
 /* [A-Za-z0-9][A-Za-z0-9._:-]{0,127}: what queues, job ids and reply streams may be called.
  */

@@ -27,6 +27,7 @@ struct body {
     const void *arg;
     const struct error *error; /* NULL: write_result stands */
     const char *const *supported;
+    const struct reply_outcome *outcome; /* kept from an earlier entry; else NULL */
 };
 
 static int sink_write(void *arg, const char *data, size_t size)
@@ -176,21 +177,31 @@ static void pack_error(msgpack_packer *packer, const struct body *body)
         reply_pack_key_int(packer, "retry_after_ms", error->retry_after_ms);
 }
 
-static void pack_outcome(msgpack_packer *packer, const struct body *body)
+/* The value under `result` or `error`. */
+static void pack_value(msgpack_packer *packer, const struct body *body)
 {
-    reply_pack_key_bool(packer, "ok", !body->error);
-    pack_key(packer, body->error ? "error" : "result");
-    if (body->error)
+    if (body->outcome)
+        (void)packer->callback(packer->data, body->outcome->data, body->outcome->size);
+    else if (body->error)
         pack_error(packer, body);
     else
         body->write_result(packer, body->arg);
+}
+
+static void pack_outcome(msgpack_packer *packer, const struct body *body)
+{
+    bool ok = body->outcome ? body->outcome->ok : !body->error;
+    reply_pack_key_bool(packer, "ok", ok);
+    pack_key(packer, ok ? "result" : "error");
+    pack_value(packer, body);
 }
 
 static void pack_body(msgpack_packer *packer, const struct body *body)
 {
     enum { MEMBERS = 12 };
     const struct reply_envelope *envelope = body->envelope;
-    (void)msgpack_pack_map(packer, MEMBERS + is_set(envelope->traceparent));
+    (void)msgpack_pack_map(packer, MEMBERS + is_set(envelope->traceparent) +
+                                       (body->outcome ? 1 : 0));
     reply_pack_key_int(packer, "v", REPLY_VERSION);
     reply_pack_key_text(packer, "id", envelope->id);
     reply_pack_key_text(packer, "entry", envelope->entry);
@@ -207,30 +218,71 @@ static void pack_body(msgpack_packer *packer, const struct body *body)
     reply_pack_key_int(packer, "run_ms", envelope->run_ms);
     reply_pack_key_int(packer, "execs", envelope->execs);
     pack_text_where_set(packer, "traceparent", envelope->traceparent);
+    if (body->outcome)
+        reply_pack_key_bool(packer, "duplicate", true);
 }
 
-static void pack_into(struct sink *sink, const struct body *body)
+static void pack_into(struct sink *sink, const struct body *body,
+                      void (*pack)(msgpack_packer *packer, const struct body *body))
 {
     msgpack_packer packer;
     msgpack_packer_init(&packer, sink, sink_write);
-    pack_body(&packer, body);
+    pack(&packer, body);
 }
 
-static int write_body(const struct body *body, struct arena *arena, const char **ret_data,
-                      size_t *ret_size)
+static int write_packed(const struct body *body,
+                        void (*pack)(msgpack_packer *packer, const struct body *body),
+                        struct arena *arena, const char **ret_data, size_t *ret_size)
 {
     struct sink measure = {.capacity = SIZE_MAX};
-    pack_into(&measure, body);
+    pack_into(&measure, body, pack);
     if (measure.size > REPLY_MAX_BYTES)
         return -1;
     struct sink sink = {.data = arena_alloc(arena, measure.size), .capacity = measure.size};
     if (!sink.data)
         return -1;
-    pack_into(&sink, body);
+    pack_into(&sink, body, pack);
     assert(sink.size == sink.capacity); /* write_result packed the same value twice */
     *ret_data = sink.data;
     *ret_size = sink.size;
     return 0;
+}
+
+static int write_body(const struct body *body, struct arena *arena, const char **ret_data,
+                      size_t *ret_size)
+{
+    return write_packed(body, pack_body, arena, ret_data, ret_size);
+}
+
+int reply_outcome_of_result(void (*write_result)(msgpack_packer *packer, const void *arg),
+                            const void *arg, struct arena *arena,
+                            struct reply_outcome *ret_outcome)
+{
+    struct body body = {.write_result = write_result, .arg = arg};
+    struct reply_outcome outcome = {.ok = true};
+    if (write_packed(&body, pack_value, arena, &outcome.data, &outcome.size) != 0)
+        return -1;
+    *ret_outcome = outcome;
+    return 0;
+}
+
+int reply_outcome_of_error(const struct reply_envelope *envelope, const struct error *error,
+                           struct arena *arena, struct reply_outcome *ret_outcome)
+{
+    struct body body = {.envelope = envelope, .error = error};
+    struct reply_outcome outcome = {.ok = false};
+    if (write_packed(&body, pack_value, arena, &outcome.data, &outcome.size) != 0)
+        return -1;
+    *ret_outcome = outcome;
+    return 0;
+}
+
+int reply_write_outcome(const struct reply_envelope *envelope,
+                        const struct reply_outcome *outcome, struct arena *arena,
+                        const char **ret_data, size_t *ret_size)
+{
+    struct body body = {.envelope = envelope, .outcome = outcome};
+    return write_body(&body, arena, ret_data, ret_size);
 }
 
 int reply_write_result(const struct reply_envelope *envelope,

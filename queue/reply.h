@@ -49,6 +49,27 @@ NODISCARD int reply_write_error(const struct reply_envelope *envelope,
                                 struct arena *arena, const char **ret_data,
                                 size_t *ret_size);
 
+/* An outcome as it is kept for later entries of the same job id: the value alone that would
+ * stand under `result` or `error`. */
+struct reply_outcome {
+    bool ok;
+    const char *data; /* NULL: there is none */
+    size_t size;
+};
+
+NODISCARD int reply_outcome_of_result(void (*write_result)(msgpack_packer *packer,
+                                                           const void *arg),
+                                      const void *arg, struct arena *arena,
+                                      struct reply_outcome *ret_outcome);
+NODISCARD int reply_outcome_of_error(const struct reply_envelope *envelope,
+                                     const struct error *error, struct arena *arena,
+                                     struct reply_outcome *ret_outcome);
+
+/* As reply_write_result, with what was kept, and duplicate: true. */
+NODISCARD int reply_write_outcome(const struct reply_envelope *envelope,
+                                  const struct reply_outcome *outcome, struct arena *arena,
+                                  const char **ret_data, size_t *ret_size);
+
 /* Packing helpers for write_result functions. Text is written as str, and where it is not
  * UTF-8 each bad byte is replaced by U+FFFD; NULL is nil. Keys are written as they are. */
 void reply_pack_text(msgpack_packer *packer, const char *text);

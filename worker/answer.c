@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "queue/finish.h"
+#include "queue/outcome.h"
 #include "queue/reply.h"
 #include "runtime/deadline.h"
 #include "runtime/log.h"
@@ -53,6 +54,12 @@ static int write_reply(struct slot *slot, const struct operation_result *result,
     const char *const *supported = NULL;
     *ret_reply = (struct finish_reply){
         .job_id = slot->job.id, .reply_to = slot->job.reply_to, .ok = result != NULL};
+    if (slot->recorded.data) {
+        ret_reply->ok = slot->recorded.ok;
+        ret_reply->outcome = &slot->recorded;
+        return reply_write_outcome(&envelope, &slot->recorded, slot->arena,
+                                   &ret_reply->data, &ret_reply->size);
+    }
     if (result)
         return reply_write_result(&envelope, result->write, result->arg, slot->arena,
                                   &ret_reply->data, &ret_reply->size);
@@ -78,6 +85,23 @@ SUSPENDS static int bury(struct slot *slot, const char *reason, const struct err
         return -1;
     slot->worker->dead_count += *ret_finish == FINISH_DONE;
     return 0;
+}
+
+/* What later entries of the job id are told; NULL: they run again. */
+static const struct reply_outcome *outcome_of(struct slot *slot,
+                                              const struct operation_result *result,
+                                              const struct error *err)
+{
+    const struct reply_envelope envelope = envelope_of(slot, NULL);
+    struct reply_outcome outcome = {0};
+    if (!slot->job.op_name || !job_op_has_effects(slot->job.op))
+        return NULL;
+    if (result ? reply_outcome_of_result(result->write, result->arg, slot->arena, &outcome)
+               : (!outcome_keeps_error(err) ||
+                  reply_outcome_of_error(&envelope, err, slot->arena, &outcome)))
+        return NULL;
+    slot->kept = outcome;
+    return &slot->kept;
 }
 
 /* One line a job, the same keys for all. */
@@ -131,6 +155,8 @@ SUSPENDS static const char *deliver(struct slot *slot,
             return NULL;
         }
     }
+    if (!reason && !reply.outcome)
+        reply.outcome = outcome_of(slot, result, err);
     if (reason)
         failed = bury(slot, reason, err, slot->job.id ? &reply : NULL, &finish, failure);
     else
@@ -150,6 +176,8 @@ SUSPENDS static const char *deliver(struct slot *slot,
         slot->worker->fenced_count++;
         return "fenced";
     }
+    if (slot->recorded.data)
+        return "duplicate";
     return reason ? reason : (result ? "ok" : error_code_name(err->code));
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "providers/provider.h"
+#include "queue/outcome.h"
 #include "runtime/clock.h"
 #include "runtime/deadline.h"
 #include "runtime/log.h"
@@ -187,6 +188,13 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
         return -1;
     if (job_read_arguments(job, slot->arena, err) != 0)
         return -1;
+    if (job_op_has_effects(job->op)) {
+        if (outcome_read(slot->worker->queue, &slot->lease, job->id, slot->arena,
+                         &slot->recorded, err) != 0)
+            return -1;
+        if (slot->recorded.data)
+            return 0;
+    }
     return run_in_time(slot, *ret_sandbox, ret_result, err);
 }
 

@@ -7,6 +7,7 @@
 #include "queue/delivery.h"
 #include "queue/job.h"
 #include "queue/lease.h"
+#include "queue/reply.h"
 #include "runtime/arena.h"
 #include "runtime/task.h"
 
@@ -37,7 +38,10 @@ struct slot {
     struct task *task; /* while it runs */
     struct job job;
     const struct profile *profile; /* that the job names; NULL: none of ours, or not read */
-    uint64_t began_at_ms;          /* the loop's clock */
+    /* What an earlier entry of this job id came to; data NULL: there was none. */
+    struct reply_outcome recorded;
+    struct reply_outcome kept; /* what this one comes to, for later ones */
+    uint64_t began_at_ms;      /* the loop's clock */
     int64_t began_unix_ms;
 };
 

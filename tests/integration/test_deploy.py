@@ -127,6 +127,26 @@ class Deploy(DeployTest):
         self.assertTrue(reply.ok, reply.body)
         self.assertEqual(1, len(self.read("starts").splitlines()))
 
+    def test_a_second_entry_of_a_job_id_is_told_what_the_first_came_to(self):
+        self.start_worker(local=True)
+        first = self.deployed()
+        self.enqueue(deploy_job("d1", execution="other"))
+        again = self.wait_replies(2)[1]
+        self.assertTrue(again.body["duplicate"])
+        self.assertEqual(first.result, again.result)
+        self.assertEqual(0, again.body["execs"])
+        self.assertNotEqual(first.body["entry"], again.body["entry"])
+        self.assertNotIn("duplicate", first.body)
+        # So is a failure that is final, and one that is not runs again.
+        bad = {"package.json": b"{}", "run.sh": (0o755, b"x")}
+        job = deploy_job("d2", execution="e2", files=bad, install_command="false")
+        one = self.run_job(job)
+        self.enqueue(job)
+        two = self.wait_replies(4)[3]
+        self.assertEqual(one.error, two.error)
+        self.assertTrue(two.body["duplicate"])
+        self.assertFalse(os.path.exists(self.execution("other")))
+
     def test_an_id_that_is_somebody_elses_is_refused_before_any_upload(self):
         self.start_worker(local=True)
         self.deployed()

@@ -57,9 +57,9 @@ class Scripts(unittest.TestCase):
         found = self.redis.xreadgroup(GROUP, consumer, {JOBS: ">"}, count=count)
         return [entry for entry, _ in found[0][1]]
 
-    def finish(self, consumer, entry, token, ok=1, reply="r"):
+    def finish(self, consumer, entry, token, ok=1, reply="r", outcome=""):
         return self.scripts["finish"](keys=[JOBS, REPLIES, DONE], args=[
-            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply])
+            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply, outcome])
 
     def bury(self, consumer, entry, token, reply="r", job_id="j", fields=("reason", "malformed")):
         return self.scripts["dead_letter"](keys=[JOBS, DEAD, REPLIES, DONE], args=[
@@ -114,6 +114,15 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.finish("b", entry, 2), 1)
         self.assertEqual(self.finish("a", entry, 1), 0)
         self.assertEqual(self.redis.xlen(REPLIES), 1)
+
+    def test_an_outcome_is_kept_behind_the_mark(self):
+        entry = self.add()
+        self.read("a")
+        self.assertEqual(self.finish("a", entry, 1, outcome=b"\x81\xa1a\n"), 1)
+        mark, _, outcome = self.redis.get(DONE).partition(b"\n")
+        self.assertEqual(b"\x81\xa1a\n", outcome)
+        self.assertTrue(mark.endswith(b":1:1"), mark)
+        self.assertEqual(self.finish("a", entry, 1), 2)
 
     def test_a_record_of_a_longer_token_is_not_taken_for_a_shorter_one(self):
         self.add()

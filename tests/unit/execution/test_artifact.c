@@ -84,8 +84,8 @@ static void archives_of_this_machines_tar_are_taken(void **state)
         "tar --format=v7 --exclude=long -czf a.tgz -C tree .",
         "busybox tar -czf a.tgz -C tree .",
         "tar -cf a.tar -C tree . && tar -rf a.tar -C tree ./one && gzip -c a.tar > a.tgz",
-        "python3 -c \"import tarfile; t = tarfile.open('a.tgz', 'w:gz'); "
-        "t.add('tree', '.'); t.close()\"",
+        ("python3 -c \"import tarfile; t = tarfile.open('a.tgz', 'w:gz'); "
+         "t.add('tree', '.'); t.close()\""),
     };
     run("mkdir -p tree/one/two tree/long && cd tree && echo '{}' > package.json && "
         "echo text > one/two/file && ln -s ../two one/two/link && ln one/two/file hard && "

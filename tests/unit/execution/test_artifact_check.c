@@ -574,6 +574,95 @@ static void what_is_no_archive_is_refused(void **state)
     archive_done(&text);
 }
 
+static void a_tar_without_an_end_is_truncated(void **state)
+{
+    (void)state;
+    static const size_t cuts[] = {0, 100, 512, 700, 1024};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct archive archive = {0};
+        struct artifact_scene scene = {0};
+        size_t bytes = 0;
+        archive_entry(&archive, '0', "a", NULL, "text");
+        archive.bytes = cuts[i];
+        unsigned char *packed = archive_gzip(&archive, &bytes);
+        take_bytes(&scene, packed, bytes);
+        assert_refused(&scene, "truncated: its tar archive has no end");
+        free(packed);
+        archive_done(&archive);
+    }
+}
+
+/* ---- memory that runs out ---- */
+
+static bool counts_allocations;
+static size_t allocations;
+static size_t failing;
+
+static bool fails_now(void)
+{
+    return counts_allocations && allocations++ == failing;
+}
+
+void *__real_malloc(size_t bytes);                // NOLINT
+void *__wrap_malloc(size_t bytes);                // NOLINT
+void *__real_calloc(size_t count, size_t bytes);  // NOLINT
+void *__wrap_calloc(size_t count, size_t bytes);  // NOLINT
+void *__real_realloc(void *memory, size_t bytes); // NOLINT
+void *__wrap_realloc(void *memory, size_t bytes); // NOLINT
+
+void *__wrap_malloc(size_t bytes) // NOLINT
+{
+    return fails_now() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) // NOLINT
+{
+    return fails_now() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) // NOLINT
+{
+    return fails_now() ? NULL : __real_realloc(memory, bytes);
+}
+
+static int get_tortured(struct artifact_scene *scene, struct arena *arena,
+                        struct artifact **ret_artifact, struct error *err)
+{
+    allocations = 0;
+    counts_allocations = true;
+    int returned = artifact_from_data(scene->data, scene->bytes, &scene->limits,
+                                      scene->install_command, arena, ret_artifact, err);
+    counts_allocations = false;
+    return returned;
+}
+
+static void each_allocation_that_fails_is_an_error(void **state)
+{
+    (void)state;
+    struct artifact_scene scene = {.get = get_tortured, .returned = -1};
+    for (failing = 0; failing < 1000 && scene.returned != 0; failing++) {
+        struct archive archive = {0};
+        char name[32];
+        archive_bytes(&archive, 'L', "././@LongLink", long_name("long/", 300), 301);
+        archive_entry(&archive, '0', "cut", NULL, NULL);
+        archive_pax(&archive, 'x', "path", "some/name");
+        archive_entry(&archive, '0', "package.json", NULL, "{}");
+        archive_entry(&archive, '0', "./package.json", NULL, "{}");
+        for (int i = 0; i < 600; i++) { /* so that the table grows */
+            (void)snprintf(name, sizeof(name), "file-%d", i);
+            archive_entry(&archive, '0', name, NULL, NULL);
+        }
+        scene_take(&scene, &archive);
+        if (scene.returned != 0) {
+            assert_true(scene.untouched);
+            assert_string_equal(error_code_name(scene.err.code), "internal");
+        }
+    }
+    scene_done(&scene);
+    assert_int_equal(scene.returned, 0);
+    assert_in_range(failing, 8, 999);
+}
+
 /* ---- limits ---- */
 
 static void an_artifact_that_is_too_large_is_not_looked_at(void **state)
@@ -665,6 +754,8 @@ int main(void)
         cmocka_unit_test(what_follows_the_file_is_refused),
         cmocka_unit_test(members_together_are_one_archive),
         cmocka_unit_test(what_is_no_archive_is_refused),
+        cmocka_unit_test(a_tar_without_an_end_is_truncated),
+        cmocka_unit_test(each_allocation_that_fails_is_an_error),
         cmocka_unit_test(an_artifact_that_is_too_large_is_not_looked_at),
         cmocka_unit_test(an_archive_that_unpacks_to_too_much_is_refused),
         cmocka_unit_test(an_archive_of_too_many_names_is_refused),
