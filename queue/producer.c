@@ -2,7 +2,9 @@
 #include "queue/producer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "queue/refusal.h"
@@ -134,13 +136,15 @@ static void tell_progress(struct wait *wait, const redisReply *answer)
     }
 }
 
-/* Entry ids are the server's time: what is newer than the job's entry was written after it,
- * and not by an earlier job of the same id. */
-static const char *progress_position(const struct producer_ticket *ticket)
+/* Entry ids are the server's time: what is older than the job's entry is of an earlier job
+ * of the same id. The job may begin in the very millisecond in which it was enqueued. */
+static void begin_progress(struct producer_ticket *ticket)
 {
+    unsigned long long ms = strtoull(ticket->entry, NULL, 10);
     if (ticket->progress_after[0])
-        return ticket->progress_after;
-    return ticket->entry[0] ? ticket->entry : "0-0";
+        return;
+    (void)snprintf(ticket->progress_after, sizeof(ticket->progress_after), "%llu-%llu",
+                   ms ? ms - 1 : 0, ms ? ULLONG_MAX : 0);
 }
 
 static void make_read(struct call *call, const struct wait *wait, struct arena *arena)
@@ -158,7 +162,7 @@ static void make_read(struct call *call, const struct wait *wait, struct arena *
         call_add_text(call, wait->progress_key);
     call_add_text(call, wait->ticket->after);
     if (wait->progress_key[0])
-        call_add_text(call, progress_position(wait->ticket));
+        call_add_text(call, wait->ticket->progress_after);
 }
 
 /* One XREAD. 1: found and read, 0: not yet, -1: error. */
@@ -200,6 +204,7 @@ int producer_follow(struct queue *queue, const struct producer_follow *follow,
     struct wait wait = {.queue = queue, .follow = follow, .ticket = ticket, .arena = arena};
     int found = 0;
     keys_reply(&queue->keys, follow->reply_to, wait.reply_key);
+    begin_progress(ticket);
     if (follow->on_progress)
         keys_progress(&queue->keys, follow->job_id, wait.progress_key);
     while (found == 0)

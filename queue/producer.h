@@ -8,7 +8,7 @@
 struct producer_ticket {
     char entry[44]; /* of the job in the jobs stream */
     char after[44]; /* replies are looked for after this entry of the reply stream */
-    char progress_after[44]; /* likewise; empty: after the job was enqueued */
+    char progress_after[44]; /* likewise; empty: from when the job was enqueued */
 };
 
 /* Adds the job's bytes. reply_to (NULL: the default) is the stream that producer_wait will

@@ -57,9 +57,9 @@ class Scripts(unittest.TestCase):
         found = self.redis.xreadgroup(GROUP, consumer, {JOBS: ">"}, count=count)
         return [entry for entry, _ in found[0][1]]
 
-    def finish(self, consumer, entry, token, ok=1, reply="r", outcome=""):
+    def finish(self, consumer, entry, token, ok=1, reply="r", head="", value=""):
         return self.scripts["finish"](keys=[JOBS, REPLIES, DONE], args=[
-            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply, outcome])
+            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply, head, value])
 
     def bury(self, consumer, entry, token, reply="r", job_id="j", fields=("reason", "malformed")):
         return self.scripts["dead_letter"](keys=[JOBS, DEAD, REPLIES, DONE], args=[
@@ -115,14 +115,42 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.finish("a", entry, 1), 0)
         self.assertEqual(self.redis.xlen(REPLIES), 1)
 
-    def test_an_outcome_is_kept_behind_the_mark(self):
+    def end(self, **finish):
+        """A whole delivery; the record it leaves, parted at its first line."""
         entry = self.add()
         self.read("a")
-        self.assertEqual(self.finish("a", entry, 1, outcome=b"\x81\xa1a\n"), 1)
+        self.assertEqual(self.finish("a", entry, 1, **finish), 1)
+        self.assertEqual(self.finish("a", entry, 1, **finish), 2)
         mark, _, outcome = self.redis.get(DONE).partition(b"\n")
-        self.assertEqual(b"\x81\xa1a\n", outcome)
+        return mark, outcome
+
+    def test_an_outcome_is_kept_behind_the_mark(self):
+        mark, outcome = self.end(head="deploy 1", value=b"\x81\xa1a\n\0")
+        self.assertEqual(b"deploy 1\n\x81\xa1a\n\0", outcome)
         self.assertTrue(mark.endswith(b":1:1"), mark)
-        self.assertEqual(self.finish("a", entry, 1), 2)
+
+    def test_the_first_outcome_of_an_operation_stays(self):
+        self.end(head="deploy 1", value=b"\0first")
+        for later in ({"ok": 0}, {"head": "deploy 0", "value": "second", "ok": 0}):
+            self.redis.pexpire(DONE, 1000)
+            mark, outcome = self.end(**later)
+            self.assertEqual(b"deploy 1\n\0first", outcome)
+            self.assertTrue(mark.endswith(b":1:0"), mark)
+            self.assertGreater(self.redis.pttl(DONE), 3500000)
+        self.add()
+        (entry,) = self.read("a")
+        self.assertEqual(self.bury("a", entry, 1), 1)
+        self.assertEqual(self.bury("a", entry, 1), 2)
+        self.assertTrue(self.redis.get(DONE).endswith(b"\ndeploy 1\n\0first"))
+        self.assertEqual(b"cancel 1\nthird", self.end(head="cancel 1", value="third")[1])
+
+    def test_a_record_that_is_none_is_written_over(self):
+        for foreign in (b"", b"text\ndeploy 1\nx", b"d:"):
+            self.redis.set(DONE, foreign)
+            self.assertEqual(b"", self.end()[1])
+        self.redis.delete(DONE)
+        self.redis.rpush(DONE, "a list")
+        self.assertEqual(b"deploy 1\nx", self.end(head="deploy 1", value="x")[1])
 
     def test_a_record_of_a_longer_token_is_not_taken_for_a_shorter_one(self):
         self.add()

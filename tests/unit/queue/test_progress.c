@@ -241,6 +241,8 @@ static void follow_one(struct queue_scene *scene)
     struct progress before;
     progress_init(&before, scene->queue, "j");
     add(&before, "start", 7, 7, NULL); /* of an earlier job of the same id */
+    scene_expect(scene, scene_number(scene, "XLEN " STREAM) == 1);
+    scene_expect(scene, task_sleep(2) == 0); /* entries are told apart by the millisecond */
     scene_expect(scene, follow(scene, &heard) == 0);
     scene_expect(scene, strcmp(heard.text, "upload:1/2 install:0/0 ") == 0);
     scene_expect(scene, memcmp(heard.line, "npm", 3) == 0);
