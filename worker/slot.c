@@ -189,8 +189,8 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
     if (job_read_arguments(job, slot->arena, err) != 0)
         return -1;
     if (job_op_has_effects(job->op)) {
-        if (outcome_read(slot->worker->queue, &slot->lease, job->id, slot->arena,
-                         &slot->recorded, err) != 0)
+        if (outcome_read(slot->worker->queue, &slot->lease, job->id, job->op_name,
+                         slot->arena, &slot->recorded, err) != 0)
             return -1;
         if (slot->recorded.data)
             return 0;
