@@ -6,54 +6,68 @@
 # which becomes the program.
 #
 # Modes: `start MS` starts the launcher, detached, and waits until the program runs or MS are
-# over: exit code 0 where it ran, 1 where it cannot (why is on standard error), 75 where it
-# took too long and was ended. Without arguments it is the launcher. `workload` becomes the
-# program. Nothing here names the execution or its directory: a copy in another execution's
+# over: exit code 0 where it ran, 1 where it cannot (why is on standard error), 69 where the
+# sandbox lacks something (its name is there), 75 where it took too long and was ended.
+# Without arguments it is the launcher. `workload` becomes the program, `timer` sends a signal
+# later. Nothing here names the execution or its directory: a copy in another execution's
 # directory launches the same there.
 #
 # The record grammar, names and modes are those of docs/compatibility.md. Each file is made
 # beside its place and moved there, so that a full disk leaves no half of one.
+#
+# Invariants:
+# 1. Who starts the program holds a claim: the highest of attachd.launcher, .2, .3 and so on,
+#    which names a live process. One that is taken over stays, its successor has the next
+#    number. After making one, a launcher looks for a higher one; after finding one without a
+#    name, at it once more: of two at once at least one gives way.
+# 2. The program's shell writes the pid before it becomes the program, and does so only while
+#    its parent holds the claim. So a launcher that was killed leaves no unknown program.
+# 3. Only the launcher writes records, but for the first `starting` and what follows its end.
 
-LC_ALL=C
 umask 022
 directory=${0%/*}
 execution_id=${directory##*/}
 root=${directory%/.mastra/executions/*}
+claims=$directory/attachd.launcher
 nl='
 '
 # Not every sandbox has it.
 null=/dev/null
 [ -c "$null" ] || null=''
 
+# Bytes are to be bytes here; the program is to have the locale that it would have had.
+use_plain_locale() {
+    locale=${LC_ALL+=$LC_ALL}
+    LC_ALL=C
+}
+
+restore_locale() {
+    LC_ALL=${locale#=}
+    [ -n "$locale" ] || unset LC_ALL
+}
+
 # duration_of MS sets $duration: exact where sleep knows fractions, else in whole seconds,
 # rounded up.
-if sleep 0.01 2>&-; then
-    duration_of() {
+sleeps_fractions=''
+duration_of() {
+    if [ -z "$sleeps_fractions" ]; then
+        sleeps_fractions=no
+        ! sleep 0.01 2>&- || sleeps_fractions=yes
+    fi
+    if [ "$sleeps_fractions" = yes ]; then
         fraction=000$(($1 % 1000))
         duration=$(($1 / 1000)).${fraction#"${fraction%???}"}
-    }
-else
-    duration_of() {
+    else
         duration=$((($1 + 999) / 1000))
-    }
-fi
+    fi
+}
 
+# pause MS sets $slept to what that was.
 pause() {
     duration_of "$1"
     sleep "$duration"
-}
-
-# after MS SIGNAL PID: sends it then. A session of its own, so that cancel_timer can end it with
-# its sleep; by KILL, since a shell that has just been forked can lose any other signal.
-after() {
-    duration_of "$1"
-    # shellcheck disable=SC2016
-    setsid sh -c 'sleep "$1" && kill "$2" "$3"' sh "$duration" "$2" "$3" &
-    timer=$!
-}
-
-cancel_timer() {
-    kill -KILL "-$1" || kill -KILL "$1"
+    slept=$1
+    [ "$sleeps_fractions" = yes ] || slept=$((duration * 1000))
 }
 
 # uptime_ms sets $now, empty where the kernel does not tell.
@@ -61,13 +75,14 @@ uptime_ms() {
     now=''
     [ -r /proc/uptime ] || return
     IFS=' ' read -r now rest </proc/uptime
-    now=${now%.*}${now#*.}0
+    fraction=${now#*.}
+    now=$((${now%.*} * 1000 + 1$fraction * 10 - 1000))
 }
 
-# process_of PID sets $state, $start and $blank: what awk would call its 22nd field, which
-# names with blanks shift. Empty where there is no such process to be seen.
+# process_of PID sets $state, $parent, $start and $blank: what awk would call its 22nd field,
+# which names with blanks shift. Empty where there is no such process to be seen.
 process_of() {
-    state='' start='' stat='' line=''
+    state='' parent='' start='' stat='' line=''
     blank=''
     [ -r "/proc/$1/stat" ] || return
     while IFS= read -r line || [ -n "$line" ]; do
@@ -82,150 +97,276 @@ process_of() {
     # shellcheck disable=SC2086
     set -- ${stat##*)}
     set +f
-    state=${1-} start=${20-}
+    state=${1-} parent=${2-} start=${20-}
+}
+
+# is_there PID: not where it has ended, reaped or not.
+is_there() {
+    process_of "$1"
+    case $state in
+    Z | X | x) return 1 ;;
+    '') kill -0 "$1" 2>&- ;;
+    esac
 }
 
 # put NAME TEXT: a file of the execution, whole or not at all.
 put() {
-    printf '%s' "$2" >"$directory/$1.attachd" && mv -f "$directory/$1.attachd" "$directory/$1" &&
-        return 0
+    printf '%s' "$2" >"$directory/$1.attachd" && { [ -z "$2" ] || [ -s "$directory/$1.attachd" ]; } &&
+        mv -f "$directory/$1.attachd" "$directory/$1" && return 0
     rm -f "$directory/$1.attachd"
     return 1
 }
 
 read_status() {
     status=''
-    [ -f "$directory/status" ] && IFS= read -r status <"$directory/status"
+    [ ! -f "$directory/status" ] || IFS= read -r status <"$directory/status"
 }
 
 # fail TEXT: the launch came to nothing.
 fail() {
     text=$(printf '%.500s' "$1" | tr '|\r\n' '   ')
     put status "failed|$execution_id|launch|$text$nl"
-    rm -f "$directory/attachd.launcher"
     printf '%s\n' "$1" >&2
     exit 1
 }
 
-# launcher_is_live: by the identity that it left.
-launcher_is_live() {
-    owner='' owner_start='' owner_boot=''
-    [ -f "$directory/attachd.launcher" ] || return 1
-    read -r owner owner_start owner_boot <"$directory/attachd.launcher"
-    read_boot
-    case $owner in '' | *[!0-9]*) return 1 ;; esac
-    [ "$owner_boot" = "$boot" ] || return 1
-    if [ "$owner_start" = - ]; then
-        kill -0 "$owner" 2>&-
-        return
-    fi
-    process_of "$owner"
-    case $state in '' | Z | X | x) return 1 ;; esac
-    [ "$start" = "$owner_start" ]
-}
+# ---- claims ----
 
 read_boot() {
     boot=-
-    [ -r /proc/sys/kernel/random/boot_id ] &&
+    [ ! -r /proc/sys/kernel/random/boot_id ] ||
         IFS= read -r boot </proc/sys/kernel/random/boot_id
+}
+
+# judge_claim FILE sets $owner and $claim: live, dead, or open, where no name is in it yet.
+judge_claim() {
+    owner='' owner_start='' owner_boot='' claim=open
+    [ ! -f "$1" ] || IFS=' ' read -r owner owner_start owner_boot <"$1"
+    [ -n "$owner_boot" ] || return
+    claim=dead
+    case $owner in *[!0-9]*) return ;; esac
+    [ "$owner_boot" = "$boot" ] && is_there "$owner" || return
+    case $owner_start in "$start" | -) claim=live ;; esac
+}
+
+# find_claim sets $number and $highest, the highest one's file, and judges it; $claim is none
+# where there is none.
+find_claim() {
+    number=0 highest='' claim=none owner=''
+    for file in "$claims"*; do
+        [ -f "$file" ] || continue
+        this=${file#"$claims"} this=${this#.} this=${this:-1}
+        case $this in *[!0-9]*) continue ;; esac
+        [ "$this" -le "$number" ] || number=$this highest=$file
+    done
+    [ -z "$highest" ] || judge_claim "$highest"
+}
+
+# take_claim: 0 where it is ours.
+take_claim() {
+    read_boot
+    process_of "$$"
+    me="$$ ${start:--} $boot"
+    find_claim
+    waited=0
+    # Its writer may have died before it wrote.
+    while [ "$claim" = open ] && [ "$waited" -lt 1000 ]; do
+        pause 100
+        waited=$((waited + slept))
+        find_claim
+    done
+    [ "$claim" != live ] || return 1
+    before=$highest mine=$((number + 1))
+    own=$claims
+    [ "$mine" -eq 1 ] || own=$claims.$mine
+    (
+        set -C
+        printf '%s\n' "$me" >"$own"
+    ) || return 1
+    find_claim
+    [ "$number" -eq "$mine" ] && [ "$owner" = "$$" ] || return 1
+    [ -n "$before" ] || return 0
+    judge_claim "$before"
+    [ "$claim" = live ] || return 0
+    rm -f "$own"
+    return 1
+}
+
+drop_claims() {
+    for file in "$claims"*; do rm -f "$file"; done
 }
 
 # ---- start ----
 
+check_tools() {
+    for tool in setsid sleep mv rm tr; do
+        if [ -z "$(command -v "$tool")" ]; then
+            printf 'MASTRA_WORKER_CAPABILITY:%s\n' "$tool" >&2
+            exit 69
+        fi
+    done
+    # shellcheck disable=SC2016
+    if ! setsid sh -c 'kill -0 "-$$"' 2>&-; then
+        printf 'MASTRA_WORKER_CAPABILITY:process_groups\n' >&2
+        exit 69
+    fi
+}
+
+# check_place: what would make the launch fail, while there is somebody to be told.
+check_place() {
+    text=$(cd "$root/$working_directory" 2>&1) ||
+        fail "The working directory cannot be entered: $text"
+    # Never over the record of a launcher that was quicker.
+    [ ! -e "$directory/status" ] || return 0
+    text=$({
+        set -C
+        printf '%s\n' "starting|$execution_id" >"$directory/status"
+    } 2>&1) && return 0
+    [ ! -s "$directory/status" ] || return 0
+    rm -f "$directory/status"
+    fail "The status cannot be written: $text"
+}
+
+# The launcher's session is its own before anything else happens in it: what ends the caller's
+# group does not end it.
+spawn() {
+    {
+        restore_locale
+        exec setsid sh "$0"
+    } <"${null:-$0}" >>"${null:-$directory/stderr}" 2>&1 &
+    spawned=$!
+    spawns=$((spawns + 1))
+}
+
+# end_tree PID: a launcher that does not listen, and first whatever it has started.
+end_tree() {
+    kill -STOP "$1"
+    for file in /proc/[0-9]*; do
+        process_of "${file#/proc/}"
+        [ "$parent" != "$1" ] || kill -KILL "-${file#/proc/}" || kill -KILL "${file#/proc/}"
+    done
+    # Without /proc it is known by its file only.
+    child=''
+    [ -r /proc/self/stat ] || [ ! -f "$directory/pid" ] || read -r child <"$directory/pid"
+    case $child in '' | *[!0-9]* | 0* | 1) ;; *) kill -KILL "-$child" ;; esac
+    kill -KILL "$1"
+}
+
 # end_late: what did not start in time does not start later.
 end_late() {
-    if launcher_is_live; then
-        kill -TERM "$owner"
+    find_claim
+    [ "$claim" = live ] || owner=$spawned
+    if [ -n "$owner" ] && is_there "$owner"; then
+        target=$owner
+        kill -TERM "$target"
         waited=0
-        while launcher_is_live && [ "$waited" -lt $((grace_ms + 2000)) ]; do
-            pause 100
-            waited=$((waited + 100))
+        while is_there "$target" && [ "$waited" -lt $((grace_ms + 2000)) ]; do
+            pause 50
+            waited=$((waited + slept))
         done
-        ! launcher_is_live || kill -KILL "$owner"
-    fi
+        ! is_there "$target" || end_tree "$target"
+    fi 2>&-
     read_status
     case $status in
-    "starting|"* | "cancelled|"* | '') put status "timed_out|$execution_id|startup$nl" ;;
+    "exited|"* | "resource_exhausted|"*) exit 0 ;;
+    "failed|"*) answer_by_status ;;
     esac
-    rm -f "$directory/pid" "$directory/pid-start" "$directory/attachd.launcher"
+    put status "timed_out|$execution_id|startup$nl"
+    rm -f "$directory/pid" "$directory/pid-start"
+    drop_claims
     exit 75
 }
 
-wait_for_start() {
+# answer_by_status: ends, unless the launch is still under way.
+answer_by_status() {
+    read_status
+    case $status in
+    '' | "starting|"*) ;;
+    "failed|"*)
+        printf '%s\n' "${status#failed|*|launch|}" >&2
+        exit 1
+        ;;
+    "timed_out|$execution_id|startup"*) exit 75 ;;
+    *) exit 0 ;;
+    esac
+}
+
+start() {
+    use_plain_locale
+    check_tools
+    read_boot
     uptime_ms
-    began=$now waited=0
+    began=$now waited=0 spawned='' spawns=0
     while :; do
-        read_status
-        case $status in
-        '' | "starting|"*) ;;
-        "failed|"*)
-            printf '%s\n' "${status#failed|*|launch|}" >&2
-            exit 1
+        answer_by_status
+        find_claim
+        case $claim in
+        none | dead | open)
+            # Ours has not claimed yet, or has given way to one that then died.
+            if [ -z "$spawned" ] || ! is_there "$spawned"; then
+                answer_by_status
+                [ "$spawns" -lt 5 ] || fail 'The launcher ended without a record.'
+                check_place
+                spawn
+            fi
             ;;
-        "timed_out|$execution_id|startup"*) exit 75 ;;
-        *) exit 0 ;;
         esac
         uptime_ms
         [ -z "$now" ] || waited=$((now - began))
         [ "$waited" -lt "$1" ] || end_late
         pause 30
-        [ -n "$now" ] || waited=$((waited + 30))
+        [ -n "$now" ] || waited=$((waited + slept))
     done
-}
-
-start() {
-    read_status
-    case $status in
-    '' | "failed|"* | "starting|"*) ;;
-    *) wait_for_start "$1" ;;
-    esac
-    if ! launcher_is_live; then
-        rm -f "$directory/attachd.launcher"
-        text=$(cd "$root/$working_directory" 2>&1) ||
-            fail "The working directory cannot be entered: $text"
-        text=$(put status "starting|$execution_id$nl" 2>&1) ||
-            fail "The status cannot be written: $text"
-        setsid sh "$0" <"${null:-$0}" >>"${null:-$directory/stderr}" 2>&1 &
-    fi
-    wait_for_start "$1"
 }
 
 # ---- the launcher ----
 
-# claim_launch: of two launchers one goes on, and none behind one that has ended.
-claim_launch() {
-    read_boot
-    process_of "$$"
-    (
-        set -C
-        printf '%s %s %s\n' "$$" "${start:--}" "$boot" >"$directory/attachd.launcher"
-    ) || exit 0
-    read_status
-    case $status in
-    "starting|"*) ;;
-    *)
-        rm -f "$directory/attachd.launcher"
-        exit 0
-        ;;
-    esac
+# after MS SIGNAL TARGET: sends it then. A session of its own, so that cancel_timer can end it
+# with its sleep.
+after() {
+    setsid sh "$0" timer "$1" "$2" "$3" &
+    timer=$!
 }
 
-# end_child SIGNALS TERM now and KILL when the grace is over.
+# By KILL, since a shell that has just been forked can lose any other signal.
+cancel_timer() {
+    { kill -KILL "-$1" || kill -KILL "$1"; } 2>&-
+}
+
+# timer MS SIGNAL TARGET: TARGET may be a group. Its number may be somebody else's by then: it
+# is signalled where its leader is the same, or while our launcher still keeps watch.
+timer() {
+    leader=${3#-}
+    process_of "$leader"
+    leader_start=$start
+    process_of "$PPID"
+    launcher_start=$start
+    pause "$1"
+    process_of "$leader"
+    if [ "$start" != "$leader_start" ]; then
+        process_of "$PPID"
+        [ "$start" = "$launcher_start" ] || exit 0
+    fi
+    kill "$2" "$3" 2>&-
+}
+
+# end_child: TERM now and KILL when the grace is over.
 end_child() {
     process_of "$child"
     case $state in Z | X | x) return 1 ;; esac
-    kill -TERM "-$child" || kill -TERM "$child"
+    { kill -TERM "-$child" || kill -TERM "$child"; } 2>&-
     after "$grace_ms" -KILL "-$child"
     killer=$timer
 }
 
+# Before the program runs a signal is kept: a shell that has just been forked could lose it.
 on_term() {
     interrupted=yes
-    if [ -z "$child" ]; then
+    if [ -z "$noted" ]; then
         early=yes
-        return
+    elif [ -z "$ended_by" ]; then
+        ! end_child || ended_by=term
     fi
-    [ -n "$ended_by" ] || ! end_child || ended_by=term
 }
 
 on_late() {
@@ -233,12 +374,23 @@ on_late() {
     [ -n "$ended_by" ] || ! end_child || ended_by=timeout
 }
 
-# signal_name CODE sets $name: SIGTERM for 143, nothing for what is no signal.
+# signal_name CODE sets $name: SIGTERM for 143, nothing for what is no signal. Those that tell
+# a limit have Linux' numbers where the shell has no names.
 signal_name() {
     name=''
     [ "$1" -gt 128 ] && [ "$1" -le 159 ] || return
     name=$(kill -l $(($1 - 128)) 2>&-)
-    case $name in '' | *[!A-Z0-9]*) name='' ;; SIG*) ;; *) name=SIG$name ;; esac
+    case $name in
+    '' | *[!A-Z0-9]* | [0-9]*)
+        name=''
+        case $1 in
+        152) name=SIGXCPU ;;
+        153) name=SIGXFSZ ;;
+        esac
+        ;;
+    SIG*) ;;
+    *) name=SIG$name ;;
+    esac
 }
 
 # record_of CODE sets $record, the last status.
@@ -263,59 +415,124 @@ record_of() {
     case $status in "cancelled|"* | "timed_out|"*) record=$status ;; esac
 }
 
-# note_pid: the token is what awk will read once the program has taken the shell's place. Its
-# name may hold blanks, and programs that compare tokens split there.
-note_pid() {
-    process_of "$child"
-    put pid "$child" && put pid-start "${blank:+$blank$nl}" || return 1
-    tries=0
-    while [ "$tries" -lt 40 ] && [ -r "/proc/$child/cmdline" ]; do
-        line=''
-        IFS= read -r line <"/proc/$child/cmdline"
-        case $line in *"$directory/launch.sh"*workload | '') ;; *) break ;; esac
-        process_of "$child"
-        case $state in '' | Z | X | x) break ;; esac
-        tries=$((tries + 1))
+# is_program: whether the child has taken the last shell's place. Arguments arrive without the
+# NULs between them, which read drops.
+is_program() {
+    [ -f "$directory/pid" ] || return 1
+    [ -r "/proc/$child/cmdline" ] || return 0
+    line=''
+    IFS= read -r line <"/proc/$child/cmdline"
+    case $line in '' | *sh"$directory/launch.sh" | *sh"$directory/launch.sh"workload) return 1 ;; esac
+}
+
+# note_start: the token is what awk will read later, so it is taken once the program has its
+# final name. That may hold blanks, and programs that compare tokens split there.
+note_start() {
+    total=0
+    while [ "$total" -lt 3000 ] && is_there "$child" && ! is_program; do
         pause 10
+        total=$((total + slept))
     done
-    token=$blank
     process_of "$child"
-    case $state in '' | Z | X | x) return 0 ;; esac
-    [ "$blank" = "$token" ] || put pid-start "$blank$nl"
-    return 0
+    case $state in Z | X | x) blank='' ;; esac
+    put pid-start "${blank:+$blank$nl}"
+}
+
+# wait_for_child sets $code. A signal ends the wait early, and may also come just after its
+# end: then the code is not to be asked for again, since the shell has forgotten the child.
+wait_for_child() {
+    code=''
+    while :; do
+        interrupted=no
+        before=$code was_there=no
+        ! kill -0 "$child" 2>&- || was_there=yes
+        wait "$child"
+        code=$?
+        if [ "$was_there" = no ] && [ "$code" -eq 127 ] && [ -n "$before" ]; then
+            code=$before
+            return
+        fi
+        [ "$interrupted" = yes ] || return
+    done
+}
+
+# give_up TEXT: the launcher's own failure.
+give_up() {
+    trap '' TERM INT USR1
+    if [ -n "$child" ]; then
+        noted=yes
+        end_child && wait "$child"
+        [ -z "$killer" ] || cancel_timer "$killer"
+    fi
+    rm -f "$directory/pid" "$directory/pid-start"
+    (fail "$1")
+    drop_claims
+    exit 1
+}
+
+# A launcher may have been killed, and its program live on.
+find_worker() {
+    worker=''
+    [ ! -f "$directory/pid" ] || read -r worker <"$directory/pid"
+    case $worker in '' | *[!0-9]* | 0* | 1) return 1 ;; esac
+    is_there "$worker" || return 1
+    token=''
+    [ ! -f "$directory/pid-start" ] || read -r token <"$directory/pid-start"
+    case $token in '' | "$start" | "$blank") ;; *) return 1 ;; esac
+}
+
+prepare() {
+    read_status
+    case $status in
+    '' | "starting|"*) ;;
+    *)
+        drop_claims
+        exit 0
+        ;;
+    esac
+    if find_worker; then
+        put status "running|$execution_id$nl"
+        drop_claims
+        exit 0
+    fi
+    rm -f "$directory/pid" "$directory/pid-start"
+    put status "starting|$execution_id$nl" || give_up 'The status cannot be written.'
+    if ! printf '' >"$directory/stdout" || ! printf '' >"$directory/stderr"; then
+        give_up 'The output files cannot be made.'
+    fi
+    cd "$root/$working_directory" || give_up 'The working directory cannot be entered.'
 }
 
 launch() {
-    claim_launch
-    ended_by='' killer='' watchdog='' child='' early=''
-    if ! : >"$directory/stdout" || ! : >"$directory/stderr"; then
-        fail 'The output files cannot be made.'
-    fi
-    input=$directory/stdin
-    [ -f "$input" ] || input=${null:-$directory/stderr}
-    cd "$root/$working_directory" || fail 'The working directory cannot be entered.'
+    use_plain_locale
+    ended_by='' killer='' watchdog='' child='' early='' noted=''
     trap '' HUP
     trap on_term TERM INT
     trap on_late USR1
-    setsid sh "$0" workload <"$input" >"$directory/stdout" 2>"$directory/stderr" &
-    child=$!
-    if ! note_pid || ! put status "running|$execution_id$nl"; then
-        end_child
-        wait "$child"
-        rm -f "$directory/pid" "$directory/pid-start"
-        fail 'The record of the execution cannot be written.'
+    take_claim || exit 0
+    prepare
+    input=$directory/stdin
+    [ -f "$input" ] || input=${null:-$directory/stderr}
+    if [ -n "$early" ]; then
+        put status "cancelled|$execution_id|TERM$nl"
+        drop_claims
+        exit 143
     fi
+    {
+        restore_locale
+        exec setsid sh "$0" workload
+    } <"$input" >"$directory/stdout" 2>"$directory/stderr" &
+    child=$!
+    if ! note_start || [ ! -f "$directory/pid" ] || ! put status "running|$execution_id$nl"; then
+        give_up 'The record of the execution cannot be written.'
+    fi
+    noted=yes
     if [ -n "$timeout_ms" ]; then
         after "$timeout_ms" -USR1 "$$"
         watchdog=$timer
     fi
     [ -z "$early" ] || on_term
-    while :; do
-        interrupted=no
-        wait "$child"
-        code=$?
-        [ "$interrupted" = yes ] || break
-    done
+    wait_for_child
     trap '' TERM INT USR1
     finish_launch
 }
@@ -325,9 +542,9 @@ finish_launch() {
     if [ -n "$killer" ]; then
         # What the program left in its group gets its grace too.
         waited=0
-        while kill -0 "-$child" && [ "$waited" -lt $((grace_ms + 500)) ]; do
+        while kill -0 "-$child" 2>&- && [ "$waited" -lt $((grace_ms + 500)) ]; do
             pause 50
-            waited=$((waited + 50))
+            waited=$((waited + slept))
         done
         cancel_timer "$killer"
     fi
@@ -340,26 +557,32 @@ finish_launch() {
         pause 1000
         record_of "$code"
     done
-    rm -f "$directory/pid" "$directory/pid-start" "$directory/attachd.launcher"
+    rm -f "$directory/pid" "$directory/pid-start"
+    drop_claims
     exit "$code"
 }
 
 # ---- the program ----
 
-# limit FLAG SOFT HARD
+# limit FLAG SOFT HARD: the soft one first, since it may not stand above the hard one. A hard
+# limit that the sandbox has already, and that cannot be raised, does too.
 limit() {
     [ -n "$2" ] || return 0
-    ulimit -S "-$1" "$2" && ulimit -H "-$1" "$3" && return
-    exit 125
+    ulimit -S "-$1" "$2" || exit 125
+    ulimit -H "-$1" "$3" && return
+    [ "$2" != "$3" ] && [ "$(ulimit -H "-$1")" -gt "$2" ] || exit 125
 }
 
 become() {
-    trap - HUP TERM INT USR1 PIPE
+    put pid "$$" || exit 125
+    read_boot
+    find_claim
+    [ "$owner" = "$PPID" ] || exit 125
     unit=512
     case ${BASH_VERSION:+${SHELLOPTS-}} in '' | *posix*) ;; *) unit=1024 ;; esac
     # The soft limit of time sends the signal that tells why; the hard one kills whoever
     # does not listen.
-    limit t "$cpu_seconds" "$((${cpu_seconds:-0} + (grace_ms + 999) / 1000))"
+    limit t "$cpu_seconds" "$((${cpu_seconds:-0} + (${grace_ms:-0} + 999) / 1000 + 1))"
     limit v "${address_bytes:+$((address_bytes / 1024))}" "$((${address_bytes:-0} / 1024))"
     limit f "${file_bytes:+$((file_bytes / unit))}" "$((${file_bytes:-0} / unit))"
     limit n "$open_files" "$open_files"
@@ -369,5 +592,6 @@ become() {
 case ${1-} in
 start) start "$2" ;;
 workload) become ;;
+timer) timer "$2" "$3" "$4" ;;
 *) launch ;;
 esac

@@ -10,12 +10,24 @@ lacks() {
     return 1
 }
 
-# can_limit FLAG VALUE: in a shell of its own, which then still runs a program.
+# can_limit FLAG SOFT HARD: in a shell of its own, as launch.sh does it.
 can_limit() {
     (
-        ulimit -S "-$1" "$2" && ulimit -H "-$1" "$2" && [ "$(ulimit -S "-$1")" = "$2" ] &&
-            [ "$(ulimit -H "-$1")" = "$2" ]
+        ulimit -S "-$1" "$2" && [ "$(ulimit -S "-$1")" = "$2" ] || exit
+        ulimit -H "-$1" "$3" && [ "$(ulimit -H "-$1")" = "$3" ] && exit
+        [ "$2" != "$3" ] && [ "$(ulimit -H "-$1")" -gt "$2" ]
     ) 2>&-
+}
+
+# can_tell NAME NUMBER: whether launch.sh knows that signal by its number: where the shell has
+# no names, Linux' number does.
+can_tell() {
+    signal=1
+    while [ "$signal" -lt 32 ]; do
+        case $(kill -l "$signal" 2>&-) in "$1" | "SIG$1") return 0 ;; esac
+        signal=$((signal + 1))
+    done
+    case $(kill -l "$2" 2>&-) in '' | [0-9]*) ;; *) return 1 ;; esac
 }
 
 preflight() {
@@ -30,17 +42,17 @@ preflight() {
     fi
     unit=512
     case ${BASH_VERSION:+${SHELLOPTS-}} in '' | *posix*) ;; *) unit=1024 ;; esac
-    if [ -n "$1" ] && ! can_limit t "$1"; then
+    if [ -n "$1" ] && ! can_limit t "$1" $(($1 + 1)); then
         lacks cpu_time
-    elif [ -n "$2" ] && { [ "$2" -lt 1024 ] || ! can_limit v $(($2 / 1024)); }; then
+    elif [ -n "$2" ] && { [ "$2" -lt 1024 ] || ! can_limit v $(($2 / 1024)) $(($2 / 1024)); }; then
         lacks address_space
-    elif [ -n "$3" ] && { [ "$3" -lt "$unit" ] || ! can_limit f $(($3 / unit)); }; then
+    elif [ -n "$3" ] && { [ "$3" -lt "$unit" ] || ! can_limit f $(($3 / unit)) $(($3 / unit)); }; then
         lacks file_size
-    elif [ -n "$4" ] && ! can_limit n "$4"; then
+    elif [ -n "$4" ] && ! can_limit n "$4" "$4"; then
         lacks open_files
-    elif [ -n "$1" ] && [ "$(kill -l 24 2>&-)" != XCPU ] && [ "$(kill -l 24 2>&-)" != SIGXCPU ]; then
+    elif [ -n "$1" ] && ! can_tell XCPU 24; then
         lacks cpu_signal
-    elif [ -n "$3" ] && [ "$(kill -l 25 2>&-)" != XFSZ ] && [ "$(kill -l 25 2>&-)" != SIGXFSZ ]; then
+    elif [ -n "$3" ] && ! can_tell XFSZ 25; then
         lacks file_size_signal
     fi
 }
