@@ -110,7 +110,8 @@ SUSPENDS static int run_in_time(struct slot *slot, struct sandbox *sandbox,
     if (time_ms == 0)
         return error_set(err, ERROR_DEADLINE_EXCEEDED, "the job's deadline had passed");
     deadline_enter(&deadline, time_ms);
-    const struct operation_request request = {&slot->job, sandbox, slot->worker->config};
+    const struct operation_request request = {&slot->job, sandbox, slot->worker->config,
+                                              slot->worker->queue};
     int failed = operation_run(&request, slot->arena, ret_result, err);
     deadline_leave(&deadline);
     if (failed && by_deadline && err->code == ERROR_TIMEOUT)
