@@ -14,6 +14,7 @@
 #include "execution/remote.h"
 #include "execution/status.h"
 #include "execution/upload.h"
+#include "execution/watch.h"
 #include "runtime/clock.h"
 #include "runtime/deadline.h"
 #include "runtime/log.h"
@@ -64,6 +65,13 @@ static void tell(const struct deploy *deploy, const char *phase, uint64_t bytes,
     const struct deploy_request *request = deploy->plan->request;
     if (request->on_progress)
         request->on_progress(request->on_progress_arg, phase, bytes, total_bytes, NULL);
+}
+
+static void tell_line(void *arg, const char *line)
+{
+    const struct deploy *deploy = arg;
+    const struct deploy_request *request = deploy->plan->request;
+    request->on_progress(request->on_progress_arg, "install", 0, 0, line);
 }
 
 /* ---- errors ---- */
@@ -462,6 +470,37 @@ static uint64_t apply_timeout_ms(const struct deploy *deploy)
     return EXTRACT_TIMEOUT_MS + install_ms + deploy->plan->startup_timeout_ms;
 }
 
+/* The long command, with a look at the installation's output beside it where somebody is to
+ * be told. */
+SUSPENDS static int run_watched(struct deploy *deploy, const struct command *command,
+                                struct arena *scratch, struct answer *ret_answer,
+                                struct exec_result *ret_exec, struct error *err)
+{
+    const struct deploy_request *request = deploy->plan->request;
+    const char *hash = deploy->artifact->install_hash;
+    bool installs = hash && *hash;
+    if (!installs || !request->on_progress) {
+        tell(deploy, "start", 0, 0);
+        return run_command(deploy, command, scratch, ret_answer, ret_exec, err);
+    }
+    struct watch watch = {
+        .sandbox = deploy->sandbox,
+        .path = arena_printf(scratch, "%s/%s/%s/install.attachd", deploy->remote_dir,
+                             LAYOUT_EXECUTIONS_DIRECTORY, request->execution_id),
+        .on_line = tell_line,
+        .on_line_arg = deploy,
+    };
+    if (!watch.path)
+        return error_set_memory(err, "a path");
+    tell(deploy, "install", 0, 0);
+    watch_begin(&watch);
+    int failed = run_command(deploy, command, scratch, ret_answer, ret_exec, err);
+    watch_end(&watch);
+    if (!failed)
+        tell(deploy, "start", 0, 0);
+    return failed;
+}
+
 SUSPENDS static int after_apply(struct deploy *deploy, const char *nonce,
                                 const struct answer *answer, const struct exec_result *exec,
                                 struct status *ret_status, struct error *err)
@@ -535,8 +574,7 @@ SUSPENDS static int apply(struct deploy *deploy, struct status *ret_status,
     if (!scratch)
         return error_set_memory(err, "a command");
     remote_nonce(nonce);
-    tell(deploy, hash && *hash ? "install" : "start", 0, 0);
-    if (run_command(deploy, &command, scratch, &answer, &exec, err) != 0)
+    if (run_watched(deploy, &command, scratch, &answer, &exec, err) != 0)
         return STEP_ERROR;
     return after_apply(deploy, nonce, &answer, &exec, ret_status, err);
 }

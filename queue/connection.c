@@ -266,6 +266,21 @@ int connection_call(struct connection *connection, const struct call *call,
     return call_now(connection, call, extra_ms, ret_reply);
 }
 
+void connection_post(struct connection *connection, const struct call *call)
+{
+    if (!connection->is_up || !connection->context || call->failed)
+        return;
+    struct command *command = calloc(1, sizeof(*command));
+    if (!command)
+        return;
+    *command = (struct command){
+        .connection = connection,
+        .call = call,
+        .timeout_ms = connection->options.command_timeout_ms,
+    };
+    task_on_loop(send_command, command); /* which hiredis copies the call in */
+}
+
 struct breaking {
     struct connection *connection;
     const char *why;

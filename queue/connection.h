@@ -57,6 +57,10 @@ SUSPENDS NODISCARD int connection_call(struct connection *connection,
                                        const struct call *call, uint64_t extra_ms,
                                        redisReply **ret_reply);
 
+/* Sends the call and drops its answer; does not suspend. Nothing is sent while it is down,
+ * or where memory is short. From a task or the loop. */
+void connection_post(struct connection *connection, const struct call *call);
+
 /* Throws the present connection away, as if it had broken; the task connects anew. */
 void connection_break(struct connection *connection, const char *why);
 

@@ -110,6 +110,19 @@ static void add_fence(struct call *call, const struct queue *queue,
     call_add_int(call, lease->token);
 }
 
+/* What the outcome record keeps beside the mark: its head and the value, two arguments. */
+static int add_outcome(struct call *call, const struct reply_outcome *outcome)
+{
+    bool is_kept = outcome && outcome->size <= OUTCOME_MAX_BYTES;
+    const char *head =
+        is_kept ? arena_printf(call->arena, "%s %d", outcome->op, outcome->ok) : "";
+    if (!head)
+        return -ENOMEM;
+    call_add_text(call, head);
+    call_add(call, is_kept ? outcome->data : "", is_kept ? outcome->size : 0);
+    return 0;
+}
+
 int finish_with_reply(struct queue *queue, const struct lease *lease,
                       const struct finish_reply *reply, enum finish *ret_finish,
                       struct error *err)
@@ -132,9 +145,8 @@ int finish_with_reply(struct queue *queue, const struct lease *lease,
     call_add_text(&call, reply->job_id);
     call_add_text(&call, reply->ok ? "1" : "0");
     call_add(&call, reply->data, reply->size);
-    bool is_kept = reply->outcome && reply->outcome->size <= OUTCOME_MAX_BYTES;
-    call_add(&call, is_kept ? reply->outcome->data : "",
-             is_kept ? reply->outcome->size : 0);
+    if (add_outcome(&call, reply->outcome) != 0)
+        return error_set_memory(err, "a reply");
     return run_until_answered(queue, lease, SCRIPT_FINISH, &call, "answer a job",
                               ret_finish, err);
 }

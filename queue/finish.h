@@ -23,7 +23,8 @@ struct finish_reply {
     const char *data; /* the reply's bytes */
     size_t size;
     const struct reply_outcome *outcome; /* what later entries of the job id are told; NULL:
-                                            they run again */
+                                            they run again, or are told what an
+                                            earlier one came to */
 };
 
 /* Sends it until Redis has said how it went: over lost answers, reconnects, and times when

@@ -294,6 +294,15 @@ static int read_limits(struct job *job, struct arena *arena, struct error *err)
     return 0;
 }
 
+static int read_progress(struct job *job, struct arena *arena, struct error *err)
+{
+    (void)arena;
+    const struct message *value = find(job->map, "progress");
+    if (!value)
+        return 0;
+    return message_boolean(value, "progress", &job->progress, err);
+}
+
 /* VERSION-TRACE-PARENT-FLAGS of 2, 32, 16 and 2 hexadecimal digits; a later version may go
  * on after another hyphen (https://www.w3.org/TR/trace-context/). It goes into logs, hence
  * only visible ASCII. */
@@ -328,8 +337,8 @@ static int read_traceparent(struct job *job, struct arena *arena, struct error *
 
 static int (*const envelope_steps[])(struct job *job, struct arena *arena,
                                      struct error *err) = {
-    read_version, read_id,       read_reply_to, read_op,
-    read_sandbox, read_deadline, read_limits,   read_traceparent,
+    read_version,  read_id,     read_reply_to, read_op,          read_sandbox,
+    read_deadline, read_limits, read_progress, read_traceparent,
 };
 
 static int read_map(const void *body, size_t bytes, struct arena *arena, struct job *job,

@@ -63,6 +63,7 @@ struct job {
     int64_t deadline_unix_ms; /* 0: none */
     uint64_t timeout_ms;
     int max_attempts;          /* 1 to 50, default 8 */
+    bool progress;             /* whether the producer wants to follow the job */
     const struct message *map; /* the whole tree, for job_read_arguments */
 
     /* by job_read_arguments */

@@ -39,3 +39,8 @@ void keys_done(const struct keys *keys, const char *job_id, char key[KEY_MAX])
 {
     make(key, keys->queue, "done:", job_id);
 }
+
+void keys_progress(const struct keys *keys, const char *job_id, char key[KEY_MAX])
+{
+    make(key, keys->queue, "progress:", job_id);
+}

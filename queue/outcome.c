@@ -19,30 +19,55 @@ bool outcome_keeps_error(const struct error *err)
            err->code == ERROR_OUTCOME_UNKNOWN;
 }
 
-static int read_record(const redisReply *reply, struct arena *arena,
+/* What comes behind the first LF of it; NULL: there is none. */
+static const char *behind_line(const char *text, const char *end)
+{
+    const char *newline = memchr(text, '\n', (size_t)(end - text));
+    return newline ? newline + 1 : NULL;
+}
+
+/* `MARK LF OP BLANK OK LF VALUE`, all of it foreign until it has been looked at. */
+static bool split_record(const redisReply *reply, const char *op,
+                         struct reply_outcome *ret_outcome)
+{
+    if (reply->type != REDIS_REPLY_STRING || strncmp(reply->str, "d:", 2) != 0)
+        return false;
+    const char *end = reply->str + reply->len;
+    const char *head = behind_line(reply->str, end);
+    const char *value = head ? behind_line(head, end) : NULL;
+    size_t op_size = strlen(op);
+    if (!value || (size_t)(value - head) != op_size + 3 || memcmp(head, op, op_size) != 0 ||
+        head[op_size] != ' ')
+        return false;
+    *ret_outcome = (struct reply_outcome){.op = op,
+                                          .ok = head[op_size + 1] == '1',
+                                          .data = value,
+                                          .size = (size_t)(end - value)};
+    return true;
+}
+
+static int read_record(const redisReply *reply, const char *op, struct arena *arena,
                        struct reply_outcome *ret_outcome, struct error *err)
 {
-    if (reply->type != REDIS_REPLY_STRING || reply->len < 4 ||
-        memcmp(reply->str, "d:", 2) != 0)
-        return 0;
-    const char *newline = memchr(reply->str, '\n', reply->len);
-    if (!newline)
-        return 0;
-    size_t size = reply->len - (size_t)(newline + 1 - reply->str);
-    const char *data = arena_copy(arena, newline + 1, size);
+    struct reply_outcome outcome;
     struct message value;
-    if (!data)
-        return error_set_memory(err, "an outcome record");
-    if (message_read(data, size, arena, &value, NULL) != 0)
+    struct error unreadable = {0};
+    if (!split_record(reply, op, &outcome))
         return 0;
-    *ret_outcome =
-        (struct reply_outcome){.ok = newline[-1] == '1', .data = data, .size = size};
+    outcome.data = arena_copy(arena, outcome.data, outcome.size);
+    if (!outcome.data)
+        return error_set_memory(err, "an outcome record");
+    if (message_read(outcome.data, outcome.size, arena, &value, &unreadable) == 0)
+        *ret_outcome = outcome;
+    else if (unreadable.code == ERROR_INTERNAL)
+        return error_set_memory(err, "an outcome record");
     return 0;
 }
 
 /* 1: ask again; 0: asked; -1: error. */
-SUSPENDS static int read_once(struct queue *queue, const char *key, struct arena *arena,
-                              struct reply_outcome *ret_outcome, struct error *err)
+SUSPENDS static int read_once(struct queue *queue, const char *key, const char *op,
+                              struct arena *arena, struct reply_outcome *ret_outcome,
+                              struct error *err)
 {
     arena_scoped struct arena *scratch = arena_new(CALL_ARENA_BYTES);
     redis_reply_scoped redisReply *reply = NULL;
@@ -63,18 +88,19 @@ SUSPENDS static int read_once(struct queue *queue, const char *key, struct arena
         result = task_sleep(PAUSE_MS);
         return result ? error_set_wait(err, result, "read an outcome record") : 1;
     }
-    return read_record(reply, arena, ret_outcome, err);
+    return read_record(reply, op, arena, ret_outcome, err);
 }
 
 int outcome_read(struct queue *queue, const struct lease *lease, const char *job_id,
-                 struct arena *arena, struct reply_outcome *ret_outcome, struct error *err)
+                 const char *op, struct arena *arena, struct reply_outcome *ret_outcome,
+                 struct error *err)
 {
     char key[KEY_MAX];
     struct reply_outcome outcome = {0};
     int again = 1;
     keys_done(&queue->keys, job_id, key);
     while (again > 0 && lease_is_live(lease, queue->options.lease_ms, clock_boot_ms()))
-        again = read_once(queue, key, arena, &outcome, err);
+        again = read_once(queue, key, op, arena, &outcome, err);
     if (again < 0)
         return -1;
     if (again > 0)

@@ -2,7 +2,9 @@
 #include "queue/producer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "queue/refusal.h"
@@ -69,79 +71,151 @@ int producer_enqueue(struct queue *queue, const void *job, size_t bytes,
     return 0;
 }
 
-/* Looks for the job's reply in what XREAD gave; moves the ticket on. 1: found. */
-static int find_reply(const redisReply *answer, const char *job_id,
-                      struct producer_ticket *ticket, const redisReply **ret_value)
+/* One wait over its tries. */
+struct wait {
+    struct queue *queue;
+    const struct producer_follow *follow;
+    struct producer_ticket *ticket;
+    struct arena *arena; /* of the reply */
+    char reply_key[KEY_MAX];
+    char progress_key[KEY_MAX]; /* empty: not looked at */
+};
+
+/* The entries of one stream in what XREAD gave; NULL: none. */
+static const redisReply *entries_of(const redisReply *answer, const char *key)
 {
-    if (answer->type != REDIS_REPLY_ARRAY || answer->elements == 0)
-        return 0;
-    const redisReply *entries = answer->element[0]->element[1];
-    for (size_t i = 0; i < entries->elements; i++) {
-        const redisReply *entry = entries->element[i];
-        const redisReply *fields = entry->element[1];
-        const redisReply *value = NULL;
-        bool is_ours = false;
-        (void)snprintf(ticket->after, sizeof(ticket->after), "%s", entry->element[0]->str);
-        for (size_t j = 0; j + 1 < fields->elements; j += 2) {
-            if (strcmp(fields->element[j]->str, "reply") == 0)
-                value = fields->element[j + 1];
-            if (strcmp(fields->element[j]->str, "id") == 0)
-                is_ours = strcmp(fields->element[j + 1]->str, job_id) == 0;
-        }
-        if (is_ours && value) {
-            *ret_value = value;
-            return 1;
-        }
+    for (size_t i = 0; answer->type == REDIS_REPLY_ARRAY && i < answer->elements; i++) {
+        const redisReply *stream = answer->element[i];
+        if (strcmp(stream->element[0]->str, key) == 0)
+            return stream->element[1];
     }
-    return 0;
+    return NULL;
+}
+
+/* The reply, where the entry is the job's; else NULL. */
+static const redisReply *reply_in(const redisReply *fields, const char *job_id)
+{
+    const redisReply *value = NULL;
+    bool is_ours = false;
+    for (size_t i = 0; i + 1 < fields->elements; i += 2) {
+        if (strcmp(fields->element[i]->str, "reply") == 0)
+            value = fields->element[i + 1];
+        if (strcmp(fields->element[i]->str, "id") == 0)
+            is_ours = strcmp(fields->element[i + 1]->str, job_id) == 0;
+    }
+    return is_ours ? value : NULL;
+}
+
+/* Looks for the job's reply in what XREAD gave; moves the ticket on. NULL: not there. */
+static const redisReply *find_reply(struct wait *wait, const redisReply *answer)
+{
+    struct producer_ticket *ticket = wait->ticket;
+    const redisReply *entries = entries_of(answer, wait->reply_key);
+    for (size_t i = 0; entries && i < entries->elements; i++) {
+        const redisReply *entry = entries->element[i];
+        (void)snprintf(ticket->after, sizeof(ticket->after), "%s", entry->element[0]->str);
+        const redisReply *value = reply_in(entry->element[1], wait->follow->job_id);
+        if (value)
+            return value;
+    }
+    return NULL;
+}
+
+static void tell_progress(struct wait *wait, const redisReply *answer)
+{
+    struct producer_ticket *ticket = wait->ticket;
+    const redisReply *entries =
+        wait->progress_key[0] ? entries_of(answer, wait->progress_key) : NULL;
+    for (size_t i = 0; entries && i < entries->elements; i++) {
+        const redisReply *entry = entries->element[i];
+        struct progress_entry progress;
+        (void)snprintf(ticket->progress_after, sizeof(ticket->progress_after), "%s",
+                       entry->element[0]->str);
+        if (progress_read(entry->element[1], &progress) == 0)
+            wait->follow->on_progress(wait->follow->on_progress_arg, &progress);
+    }
+}
+
+/* Entry ids are the server's time: what is older than the job's entry is of an earlier job
+ * of the same id. The job may begin in the very millisecond in which it was enqueued. */
+static void begin_progress(struct producer_ticket *ticket)
+{
+    unsigned long long ms = strtoull(ticket->entry, NULL, 10);
+    if (ticket->progress_after[0])
+        return;
+    (void)snprintf(ticket->progress_after, sizeof(ticket->progress_after), "%llu-%llu",
+                   ms ? ms - 1 : 0, ms ? ULLONG_MAX : 0);
+}
+
+static void make_read(struct call *call, const struct wait *wait, struct arena *arena)
+{
+    uint64_t left_ms = deadline_left_ms();
+    call_init(call, arena, 12);
+    call_add_text(call, "XREAD");
+    call_add_text(call, "COUNT");
+    call_add_int(call, REPLIES_AT_ONCE);
+    call_add_text(call, "BLOCK");
+    call_add_int(call, left_ms < BLOCK_MS ? (int64_t)left_ms + 1 : BLOCK_MS);
+    call_add_text(call, "STREAMS");
+    call_add_text(call, wait->reply_key);
+    if (wait->progress_key[0])
+        call_add_text(call, wait->progress_key);
+    call_add_text(call, wait->ticket->after);
+    if (wait->progress_key[0])
+        call_add_text(call, wait->ticket->progress_after);
 }
 
 /* One XREAD. 1: found and read, 0: not yet, -1: error. */
-SUSPENDS static int wait_once(struct queue *queue, const char *key, const char *job_id,
-                              struct producer_ticket *ticket, struct arena *arena,
-                              struct reply *ret_reply, struct error *err)
+SUSPENDS static int wait_once(struct wait *wait, struct reply *ret_reply, struct error *err)
 {
     arena_scoped struct arena *call_arena = arena_new(CALL_ARENA_BYTES);
     redis_reply_scoped redisReply *answer = NULL;
-    const redisReply *value = NULL;
     struct call call;
     if (!call_arena)
         return error_set_memory(err, "a wait");
-    uint64_t left_ms = deadline_left_ms();
-    call_init(&call, call_arena, 8);
-    call_add_text(&call, "XREAD");
-    call_add_text(&call, "COUNT");
-    call_add_int(&call, REPLIES_AT_ONCE);
-    call_add_text(&call, "BLOCK");
-    call_add_int(&call, left_ms < BLOCK_MS ? (int64_t)left_ms + 1 : BLOCK_MS);
-    call_add_text(&call, "STREAMS");
-    call_add_text(&call, key);
-    call_add_text(&call, ticket->after);
-    int result = connection_wait_up(queue->commands);
+    make_read(&call, wait, call_arena);
+    int result = connection_wait_up(wait->queue->commands);
     if (result == 0)
-        result = connection_call(queue->commands, &call, BLOCK_MS, &answer);
+        result = connection_call(wait->queue->commands, &call, BLOCK_MS, &answer);
     if (result == -ECONNRESET || result == -ENOTCONN)
         return 0; /* reading again does no harm */
     if (result)
         return queue_set_error(result, "wait for a reply", err);
+    if (answer->type == REDIS_REPLY_ERROR && wait->progress_key[0]) {
+        wait->progress_key[0] = '\0'; /* the reply is worth more */
+        return 0;
+    }
     if (answer->type == REDIS_REPLY_ERROR)
         return refusal_set_error(answer, "wait for a reply", err);
-    if (!find_reply(answer, job_id, ticket, &value))
+    tell_progress(wait, answer);
+    const redisReply *value = find_reply(wait, answer);
+    if (!value)
         return 0;
-    const char *copy = arena_copy(arena, value->str, value->len);
+    const char *copy = arena_copy(wait->arena, value->str, value->len);
     if (!copy)
         return error_set_memory(err, "a reply");
-    return reply_read(copy, value->len, arena, ret_reply, err) == 0 ? 1 : -1;
+    return reply_read(copy, value->len, wait->arena, ret_reply, err) == 0 ? 1 : -1;
+}
+
+int producer_follow(struct queue *queue, const struct producer_follow *follow,
+                    struct producer_ticket *ticket, struct arena *arena,
+                    struct reply *ret_reply, struct error *err)
+{
+    struct wait wait = {.queue = queue, .follow = follow, .ticket = ticket, .arena = arena};
+    int found = 0;
+    keys_reply(&queue->keys, follow->reply_to, wait.reply_key);
+    begin_progress(ticket);
+    if (follow->on_progress)
+        keys_progress(&queue->keys, follow->job_id, wait.progress_key);
+    while (found == 0)
+        found = wait_once(&wait, ret_reply, err);
+    return found > 0 ? 0 : -1;
 }
 
 int producer_wait(struct queue *queue, const char *job_id, const char *reply_to,
                   struct producer_ticket *ticket, struct arena *arena,
                   struct reply *ret_reply, struct error *err)
 {
-    char key[KEY_MAX];
-    int found = 0;
-    keys_reply(&queue->keys, reply_to, key);
-    while (found == 0)
-        found = wait_once(queue, key, job_id, ticket, arena, ret_reply, err);
-    return found > 0 ? 0 : -1;
+    const struct producer_follow follow = {.job_id = job_id, .reply_to = reply_to};
+    return producer_follow(queue, &follow, ticket, arena, ret_reply, err);
 }

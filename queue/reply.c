@@ -254,12 +254,13 @@ static int write_body(const struct body *body, struct arena *arena, const char *
     return write_packed(body, pack_body, arena, ret_data, ret_size);
 }
 
-int reply_outcome_of_result(void (*write_result)(msgpack_packer *packer, const void *arg),
+int reply_outcome_of_result(const struct reply_envelope *envelope,
+                            void (*write_result)(msgpack_packer *packer, const void *arg),
                             const void *arg, struct arena *arena,
                             struct reply_outcome *ret_outcome)
 {
-    struct body body = {.write_result = write_result, .arg = arg};
-    struct reply_outcome outcome = {.ok = true};
+    struct body body = {.envelope = envelope, .write_result = write_result, .arg = arg};
+    struct reply_outcome outcome = {.op = envelope->op, .ok = true};
     if (write_packed(&body, pack_value, arena, &outcome.data, &outcome.size) != 0)
         return -1;
     *ret_outcome = outcome;
@@ -270,7 +271,7 @@ int reply_outcome_of_error(const struct reply_envelope *envelope, const struct e
                            struct arena *arena, struct reply_outcome *ret_outcome)
 {
     struct body body = {.envelope = envelope, .error = error};
-    struct reply_outcome outcome = {.ok = false};
+    struct reply_outcome outcome = {.op = envelope->op, .ok = false};
     if (write_packed(&body, pack_value, arena, &outcome.data, &outcome.size) != 0)
         return -1;
     *ret_outcome = outcome;

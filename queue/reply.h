@@ -52,12 +52,14 @@ NODISCARD int reply_write_error(const struct reply_envelope *envelope,
 /* An outcome as it is kept for later entries of the same job id: the value alone that would
  * stand under `result` or `error`. */
 struct reply_outcome {
+    const char *op; /* of the job that came to it */
     bool ok;
     const char *data; /* NULL: there is none */
     size_t size;
 };
 
-NODISCARD int reply_outcome_of_result(void (*write_result)(msgpack_packer *packer,
+NODISCARD int reply_outcome_of_result(const struct reply_envelope *envelope,
+                                      void (*write_result)(msgpack_packer *packer,
                                                            const void *arg),
                                       const void *arg, struct arena *arena,
                                       struct reply_outcome *ret_outcome);

@@ -29,6 +29,18 @@ void script_begin(struct call *call, enum script script, int key_count, struct a
     call_add_int(call, key_count);
 }
 
+/* EVALSHA and the digest become EVAL and the text. */
+static void send_text(struct call *call, enum script script)
+{
+    static const char eval[] = "EVAL";
+    if (call->failed)
+        return;
+    call->arguments[0] = eval;
+    call->sizes[0] = sizeof(eval) - 1;
+    call->arguments[1] = scripts[script].text;
+    call->sizes[1] = *scripts[script].size;
+}
+
 int script_run(struct connection *connection, enum script script, struct call *call,
                redisReply **ret_reply)
 {
@@ -37,10 +49,12 @@ int script_run(struct connection *connection, enum script script, struct call *c
         return result;
     freeReplyObject(*ret_reply);
     *ret_reply = NULL;
-    static const char eval[] = "EVAL";
-    call->arguments[0] = eval;
-    call->sizes[0] = sizeof(eval) - 1;
-    call->arguments[1] = scripts[script].text;
-    call->sizes[1] = *scripts[script].size;
+    send_text(call, script);
     return connection_call(connection, call, 0, ret_reply);
+}
+
+void script_post(struct connection *connection, enum script script, struct call *call)
+{
+    send_text(call, script);
+    connection_post(connection, call);
 }

@@ -14,6 +14,7 @@
     X(SCRIPT_REAP, reap)                                                                   \
     X(SCRIPT_DEAD_LETTER, dead_letter)                                                     \
     X(SCRIPT_RELEASE, release)                                                             \
+    X(SCRIPT_PROGRESS, progress)                                                           \
     X(SCRIPT_LEAVE, leave)
 
 enum script {
@@ -31,3 +32,7 @@ void script_begin(struct call *call, enum script script, int key_count,
  * FLUSH), the call is sent once more with its text. */
 SUSPENDS NODISCARD int script_run(struct connection *connection, enum script script,
                                   struct call *call, redisReply **ret_reply);
+
+/* As connection_post. Sent with its text each time, since nobody is there to hear that the
+ * server does not know the digest: for short scripts. */
+void script_post(struct connection *connection, enum script script, struct call *call);

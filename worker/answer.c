@@ -56,7 +56,6 @@ static int write_reply(struct slot *slot, const struct operation_result *result,
         .job_id = slot->job.id, .reply_to = slot->job.reply_to, .ok = result != NULL};
     if (slot->recorded.data) {
         ret_reply->ok = slot->recorded.ok;
-        ret_reply->outcome = &slot->recorded;
         return reply_write_outcome(&envelope, &slot->recorded, slot->arena,
                                    &ret_reply->data, &ret_reply->size);
     }
@@ -94,9 +93,11 @@ static const struct reply_outcome *outcome_of(struct slot *slot,
 {
     const struct reply_envelope envelope = envelope_of(slot, NULL);
     struct reply_outcome outcome = {0};
-    if (!slot->job.op_name || !job_op_has_effects(slot->job.op))
+    /* A recorded one stays as it is. */
+    if (slot->recorded.data || !slot->job.op_name || !job_op_has_effects(slot->job.op))
         return NULL;
-    if (result ? reply_outcome_of_result(result->write, result->arg, slot->arena, &outcome)
+    if (result ? reply_outcome_of_result(&envelope, result->write, result->arg, slot->arena,
+                                         &outcome)
                : (!outcome_keeps_error(err) ||
                   reply_outcome_of_error(&envelope, err, slot->arena, &outcome)))
         return NULL;
@@ -155,7 +156,7 @@ SUSPENDS static const char *deliver(struct slot *slot,
             return NULL;
         }
     }
-    if (!reason && !reply.outcome)
+    if (!reason)
         reply.outcome = outcome_of(slot, result, err);
     if (reason)
         failed = bury(slot, reason, err, slot->job.id ? &reply : NULL, &finish, failure);

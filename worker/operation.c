@@ -7,6 +7,7 @@
 #include "execution/attach.h"
 #include "execution/cancel.h"
 #include "execution/deploy.h"
+#include "queue/progress.h"
 #include "queue/reply.h"
 
 /* What a writer of a result needs to know. */
@@ -301,6 +302,14 @@ SUSPENDS static int get_artifact(const struct job_deploy *deploy,
                            "deploy needs an artifact: {data}, {dir} or {url, sha256}");
 }
 
+static void tell_progress(void *arg, const char *phase, uint64_t bytes,
+                          uint64_t total_bytes, const char *line)
+{
+    struct progress_entry entry;
+    progress_entry_set(&entry, phase, bytes, total_bytes, line, line ? strlen(line) : 0);
+    progress_add(arg, &entry);
+}
+
 SUSPENDS static int run_deploy(const struct operation_request *request, struct arena *arena,
                                struct answer_parts *parts, struct error *err)
 {
@@ -309,8 +318,15 @@ SUSPENDS static int run_deploy(const struct operation_request *request, struct a
     struct deploy_plan plan;
     struct artifact *artifact = NULL;
     struct deploy_artifact uploaded = {0};
-    if (deploy_request_of(job, arena, &wanted, err) != 0 ||
-        deploy_check(request->sandbox, &wanted, arena, &plan, err) != 0)
+    struct progress progress;
+    if (deploy_request_of(job, arena, &wanted, err) != 0)
+        return -1;
+    if (job->progress) {
+        progress_init(&progress, request->queue, job->id);
+        wanted.on_progress = tell_progress;
+        wanted.on_progress_arg = &progress;
+    }
+    if (deploy_check(request->sandbox, &wanted, arena, &plan, err) != 0)
         return -1;
     if (job->op == JOB_DEPLOY) {
         if (get_artifact(job->deploy, request->config, arena, &artifact, err) != 0)

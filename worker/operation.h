@@ -5,6 +5,7 @@
 
 #include "providers/provider.h"
 #include "queue/job.h"
+#include "queue/queue.h"
 #include "runtime/arena.h"
 #include "runtime/attributes.h"
 #include "runtime/error.h"
@@ -23,6 +24,7 @@ struct operation_request {
     const struct job *job;
     struct sandbox *sandbox;
     const struct config *config; /* what the operator allows */
+    struct queue *queue;         /* for the progress of a job that wants it told */
 };
 
 /* Runs the job's operation in the sandbox. Results live in the arena. */

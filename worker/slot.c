@@ -110,7 +110,8 @@ SUSPENDS static int run_in_time(struct slot *slot, struct sandbox *sandbox,
     if (time_ms == 0)
         return error_set(err, ERROR_DEADLINE_EXCEEDED, "the job's deadline had passed");
     deadline_enter(&deadline, time_ms);
-    const struct operation_request request = {&slot->job, sandbox, slot->worker->config};
+    const struct operation_request request = {&slot->job, sandbox, slot->worker->config,
+                                              slot->worker->queue};
     int failed = operation_run(&request, slot->arena, ret_result, err);
     deadline_leave(&deadline);
     if (failed && by_deadline && err->code == ERROR_TIMEOUT)
@@ -189,8 +190,8 @@ SUSPENDS static int work_on(struct slot *slot, struct sandbox **ret_sandbox,
     if (job_read_arguments(job, slot->arena, err) != 0)
         return -1;
     if (job_op_has_effects(job->op)) {
-        if (outcome_read(slot->worker->queue, &slot->lease, job->id, slot->arena,
-                         &slot->recorded, err) != 0)
+        if (outcome_read(slot->worker->queue, &slot->lease, job->id, job->op_name,
+                         slot->arena, &slot->recorded, err) != 0)
             return -1;
         if (slot->recorded.data)
             return 0;

@@ -67,18 +67,30 @@ write_text() {
     return 1
 }
 
-# take_execution: the execution's own lock, or the end with who has it.
+# take_execution: the execution's own lock, or the end with who has it. Where there is no room
+# for a lock, what was uploaded makes some, for the record at least.
 take_execution() {
     lock_try "$directory/attachd.lock" "$stale"
     case $? in
-    0) lock_beats "$directory/attachd.lock" && execution_beater=$lock_beater ;;
+    0)
+        lock_beats "$directory/attachd.lock"
+        execution_beater=$lock_beater
+        ;;
     1)
         say result busy
         say lock "execution $lock_live $lock_seen"
         answer_and_end
         ;;
     *)
-        fail "$phase" 'lock the execution' "$lock_error"
+        trouble=$lock_error
+        fail "$phase" 'lock the execution' "$trouble"
+        [ -n "${bundle-}" ] || answer_and_end
+        rm -f "${bundle%.0}".*
+        lock_try "$directory/attachd.lock" "$stale" || answer_and_end
+        execution_beater=''
+        read_claim
+        [ "$claim_job" != "$job" ] || give_up "$phase" "$trouble"
+        leave_execution
         answer_and_end
         ;;
     esac

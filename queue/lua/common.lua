@@ -29,3 +29,22 @@ local function end_before(record, mark)
   local noted = redis.call('GET', record)
   return noted and string.sub(noted, 1, #mark) == mark and 2 or 0
 end
+
+-- What an outcome record keeps behind its mark: operation, blank, ok, LF, value. '' for nothing.
+local function kept_in(record)
+  local noted = redis.pcall('GET', record)
+  if type(noted) ~= 'string' or string.sub(noted, 1, 2) ~= 'd:' then return '' end
+  local at = string.find(noted, '\n', 1, true)
+  return at and string.sub(noted, at + 1) or ''
+end
+
+-- Notes a delivery's end. The first outcome of an operation stays, whatever later entries of the
+-- job id come to: one that failed for a while must not make the operation happen again.
+local function note_end(record, mark, ok, ttl, outcome)
+  local kept = kept_in(record)
+  local same = outcome == '' or
+    string.match(kept, '^[a-z_]* ') == string.match(outcome, '^[a-z_]* ')
+  if kept ~= '' and same then outcome = kept end
+  if outcome ~= '' then outcome = '\n' .. outcome end
+  redis.call('SET', record, mark .. ok .. outcome, 'PX', ttl)
+end

@@ -23,6 +23,6 @@ end
 redis.call(unpack(letter))
 take_off(ARGV[3])
 if ARGV[8] ~= '' then
-  redis.call('SET', KEYS[4], mark .. '0', 'PX', ARGV[7])
+  note_end(KEYS[4], mark, '0', ARGV[7], '')
 end
 return 1

@@ -200,6 +200,29 @@ class Deploy(DeployTest):
         )
         wait_until(lambda: self.read(".mastra/executions/e1/stdout").strip() == b"0", "output")
 
+    def test_progress_is_told_to_who_asked_for_it(self):
+        self.start_worker(local=True)
+        fifo = os.path.join(self.box, "go")
+        os.mkfifo(fifo)
+        install = f"echo one; echo 'two\033[2J'; read line <'{fifo}'"
+        self.enqueue(deploy_job("d1", files=INSTALLS, install_command=install, progress=True))
+        stream = self.key("progress:d1")
+
+        def entries():
+            return [fields for _, fields in self.client.xrange(stream)]
+
+        wait_until(lambda: any(b"line" in fields for fields in entries()), "a line")
+        self.assertIn(b"two\033[2J", [fields.get(b"line") for fields in entries()])
+        with open(fifo, "w", encoding="ascii") as gate:
+            gate.write("go\n")
+        self.assertTrue(self.wait_reply("d1").ok)
+        phases = [fields[b"phase"].decode() for fields in entries()]
+        self.assertEqual(["upload", "install", "start"], list(dict.fromkeys(phases)))
+        uploads = [fields for fields in entries() if fields[b"phase"] == b"upload"]
+        self.assertEqual(uploads[-1][b"bytes"], uploads[-1][b"total_bytes"])
+        self.deployed("d2", execution="e2")
+        self.assertFalse(self.client.exists(self.key("progress:d2")))
+
     def test_values_of_the_environment_are_nowhere_to_be_seen(self):
         worker = self.start_worker(local=True)
         secret = "s3cret-value-of-the-test"

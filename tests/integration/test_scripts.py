@@ -12,6 +12,7 @@ import redis
 
 BUILD = pathlib.Path(os.environ["ATTACHD_BUILD_DIR"])
 JOBS, REPLIES, DONE, DEAD = (f"attachd:{{s}}:{name}" for name in ("jobs", "replies", "done:j", "dead"))
+PROGRESS = "attachd:{s}:progress:j"
 GROUP = "workers"
 
 
@@ -56,9 +57,9 @@ class Scripts(unittest.TestCase):
         found = self.redis.xreadgroup(GROUP, consumer, {JOBS: ">"}, count=count)
         return [entry for entry, _ in found[0][1]]
 
-    def finish(self, consumer, entry, token, ok=1, reply="r", outcome=""):
+    def finish(self, consumer, entry, token, ok=1, reply="r", head="", value=""):
         return self.scripts["finish"](keys=[JOBS, REPLIES, DONE], args=[
-            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply, outcome])
+            GROUP, consumer, entry, token, 100, 3600000, "j", ok, reply, head, value])
 
     def bury(self, consumer, entry, token, reply="r", job_id="j", fields=("reason", "malformed")):
         return self.scripts["dead_letter"](keys=[JOBS, DEAD, REPLIES, DONE], args=[
@@ -114,14 +115,42 @@ class Scripts(unittest.TestCase):
         self.assertEqual(self.finish("a", entry, 1), 0)
         self.assertEqual(self.redis.xlen(REPLIES), 1)
 
-    def test_an_outcome_is_kept_behind_the_mark(self):
+    def end(self, **finish):
+        """A whole delivery; the record it leaves, parted at its first line."""
         entry = self.add()
         self.read("a")
-        self.assertEqual(self.finish("a", entry, 1, outcome=b"\x81\xa1a\n"), 1)
+        self.assertEqual(self.finish("a", entry, 1, **finish), 1)
+        self.assertEqual(self.finish("a", entry, 1, **finish), 2)
         mark, _, outcome = self.redis.get(DONE).partition(b"\n")
-        self.assertEqual(b"\x81\xa1a\n", outcome)
+        return mark, outcome
+
+    def test_an_outcome_is_kept_behind_the_mark(self):
+        mark, outcome = self.end(head="deploy 1", value=b"\x81\xa1a\n\0")
+        self.assertEqual(b"deploy 1\n\x81\xa1a\n\0", outcome)
         self.assertTrue(mark.endswith(b":1:1"), mark)
-        self.assertEqual(self.finish("a", entry, 1), 2)
+
+    def test_the_first_outcome_of_an_operation_stays(self):
+        self.end(head="deploy 1", value=b"\0first")
+        for later in ({"ok": 0}, {"head": "deploy 0", "value": "second", "ok": 0}):
+            self.redis.pexpire(DONE, 1000)
+            mark, outcome = self.end(**later)
+            self.assertEqual(b"deploy 1\n\0first", outcome)
+            self.assertTrue(mark.endswith(b":1:0"), mark)
+            self.assertGreater(self.redis.pttl(DONE), 3500000)
+        self.add()
+        (entry,) = self.read("a")
+        self.assertEqual(self.bury("a", entry, 1), 1)
+        self.assertEqual(self.bury("a", entry, 1), 2)
+        self.assertTrue(self.redis.get(DONE).endswith(b"\ndeploy 1\n\0first"))
+        self.assertEqual(b"cancel 1\nthird", self.end(head="cancel 1", value="third")[1])
+
+    def test_a_record_that_is_none_is_written_over(self):
+        for foreign in (b"", b"text\ndeploy 1\nx", b"d:"):
+            self.redis.set(DONE, foreign)
+            self.assertEqual(b"", self.end()[1])
+        self.redis.delete(DONE)
+        self.redis.rpush(DONE, "a list")
+        self.assertEqual(b"deploy 1\nx", self.end(head="deploy 1", value="x")[1])
 
     def test_a_record_of_a_longer_token_is_not_taken_for_a_shorter_one(self):
         self.add()
@@ -334,6 +363,36 @@ class Scripts(unittest.TestCase):
         huge, good = self.read("a", 2)
         self.assertEqual(self.scripts["release"](keys=[JOBS], args=[GROUP, "a", huge, 1, good, 1]), 1)
         self.assertEqual([row["message_id"] for row in self.pending()], [huge])
+
+    # ---- progress
+
+    def progress(self, *fields, most=64, life=60000):
+        return self.scripts["progress"](keys=[PROGRESS], args=[most, life, *fields])
+
+    def test_progress_is_added_whole_bounded_and_for_a_while(self):
+        self.assertEqual(self.progress("phase", "install", "line", b"\xff\x00 x"), 1)
+        ((_, fields),) = self.redis.xrange(PROGRESS)
+        self.assertEqual(fields, {b"phase": b"install", b"line": b"\xff\x00 x"})
+        self.assertTrue(30000 < self.redis.pttl(PROGRESS) <= 60000)
+        self.redis.pexpire(PROGRESS, 100)
+        for _ in range(400):
+            self.progress("phase", "install")
+        self.assertTrue(30000 < self.redis.pttl(PROGRESS) <= 60000)
+        self.assertLess(self.redis.xlen(PROGRESS), 200)
+
+    def test_progress_in_the_way_of_another_key_changes_nothing(self):
+        self.redis.set(PROGRESS, "a string")
+        with self.assertRaisesRegex(redis.ResponseError, "WRONGTYPE"):
+            self.progress("phase", "install")
+        self.assertEqual(self.redis.pttl(PROGRESS), -1)
+
+    def test_progress_is_refused_when_redis_is_out_of_memory(self):
+        self.redis.config_set("maxmemory", 1)
+        try:
+            with self.assertRaisesRegex(redis.ResponseError, "OOM|command not allowed"):
+                self.progress("phase", "install")
+        finally:
+            self.redis.config_set("maxmemory", 0)
 
     # ---- release and leave
 

@@ -163,6 +163,7 @@ static void a_small_job_gets_the_defaults(void **state)
     assert_int_equal(job->deadline_unix_ms, 0);
     assert_int_equal(job->timeout_ms, 30000);
     assert_int_equal(job->max_attempts, 8);
+    assert_false(job->progress);
     assert_string_equal(job->execution_id, "run-1");
     assert_null(job->remote_dir);
     assert_true(job->termination_grace_ms == 5000);
@@ -181,6 +182,7 @@ static void a_full_job_is_read_whole(void **state)
         {"deadline_ms", "cf 0000018bcfe56800"},
         {"timeout_ms", "cd 03e8"},
         {"max_attempts", "03"},
+        {"progress", "c3"},
         {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
         {"remote_dir", "'/srv/app"},
         {"termination_grace_ms", "cb 4059200000000000"},
@@ -198,6 +200,7 @@ static void a_full_job_is_read_whole(void **state)
     assert_int_equal(job->deadline_unix_ms, 1700000000000);
     assert_int_equal(job->timeout_ms, 1000);
     assert_int_equal(job->max_attempts, 3);
+    assert_true(job->progress);
     assert_string_equal(job->traceparent, good_traceparent);
     assert_string_equal(job->remote_dir, "/srv/app");
     assert_true(job->termination_grace_ms == 100.5);
@@ -291,6 +294,9 @@ static const struct verdict envelope_verdicts[] = {
     {"max_attempts", "33", ERROR_INVALID_ARGUMENT, NULL},
     {"max_attempts", "00", ERROR_INVALID_ARGUMENT, NULL},
     {"max_attempts", "c3", ERROR_INVALID_ARGUMENT, NULL},
+    {"progress", "c2", ERROR_NONE, NULL},
+    {"progress", "c0", ERROR_NONE, NULL},
+    {"progress", "01", ERROR_INVALID_ARGUMENT, NULL},
     {"traceparent", "'00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", ERROR_NONE,
      NULL},
     {"traceparent", "'01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x.y",
