@@ -2,6 +2,7 @@
  * the sandbox. What is done there is remote/begin.sh and remote/apply.sh. */
 #include "execution/deploy.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,8 +193,9 @@ SUSPENDS static int run_command(const struct deploy *deploy, const struct comman
         return 0;
     if (ret_exec->end == EXEC_EXITED && ret_exec->exit_code == 0)
         return -1;
-    if (command->checks_limits && ret_exec->end == EXEC_EXITED)
-        return limits_judge(ret_exec, deploy->arena, err);
+    if (command->checks_limits && ret_exec->end == EXEC_EXITED &&
+        limits_judge(ret_exec, deploy->arena, err) != 0)
+        return -1;
     return ending_map(ret_exec, "a step of the deploy", deploy->arena, err);
 }
 
@@ -327,6 +329,7 @@ SUSPENDS static int after_begin(struct deploy *deploy, const char *nonce,
                                 const struct answer *answer, const struct exec_result *exec,
                                 struct status *ret_status, struct error *err)
 {
+    assert(answer->result);
     if (strcmp(answer->result, "missing") == 0)
         return refuse_missing(answer, err);
     if (learn_directory(deploy, answer, err) != 0)
@@ -505,6 +508,7 @@ SUSPENDS static int after_apply(struct deploy *deploy, const char *nonce,
                                 const struct answer *answer, const struct exec_result *exec,
                                 struct status *ret_status, struct error *err)
 {
+    assert(answer->result); /* answer_read gives none without */
     if (strcmp(answer->result, "busy") == 0)
         return wait_for_lock(deploy, answer, err) == 0 ? STEP_APPLY : STEP_ERROR;
     stop_waiting(deploy);

@@ -20,7 +20,7 @@ enum {
     SCRATCH_BYTES = 16 * 1024 * 1024,
     PIECE_TIMEOUT_MS = 60000,
     LEAST_PIECE_BYTES = 512,
-    MOST_PIECE_BYTES = 1024 * 1024,
+    MOST_PIECE_BYTES = 3 * 256 * 1024, /* whole groups of base64 */
     OUTPUT_LIMIT_BYTES = 8192,
     QUOTES_BYTES = 256, /* around the arguments */
 };
@@ -184,7 +184,7 @@ static size_t piece_bytes(const struct sandbox *sandbox, const char *path)
     if (limit <= taken)
         return 0;
     size_t bytes = (limit - taken) / 4 * 3;
-    return bytes < MOST_PIECE_BYTES ? bytes : MOST_PIECE_BYTES / 3 * 3;
+    return bytes < MOST_PIECE_BYTES ? bytes : MOST_PIECE_BYTES;
 }
 
 SUSPENDS static int send_pieces_of(struct sandbox *sandbox, const struct upload *upload,

@@ -6,13 +6,14 @@
  * operator's matter (a user of its own, a container around the worker). What jobs name as
  * paths is kept inside the sandbox's directory all the same.
  *
- * Commands get PATH, the profile's variables and the request's, and nothing else. HOME is
+ * Commands get PATH, the profile's variables, the request's, and ATTACHD_SANDBOX (the
+ * directory's path, by which their processes are found), and nothing else. HOME is
  * missing on purpose: the scripts fall back to the working directory then, and that is
  * where executions of Mastra's local sandbox are.
  *
  * The look-ups here (open, fstat) run on the loop: root is meant to be a local disk. Only
  * write_file, which copies, goes to the thread pool. */
-#include "providers/provider.h"
+#include "providers/local.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,25 +38,17 @@ enum {
     WRITE_BUFFER_BYTES = 256 * 1024
 };
 
-struct local {
-    struct sandbox sandbox;
-    const char *root;
-    const char *id;
-    const char *const *env; /* NULL-ended: PATH and the profile's variables */
-};
-
 /* "NAME=value" texts, each name once. The entries have room for all that is put. */
 struct environment {
     const char **entries; /* always NULL-ended */
     size_t count;
 };
 
-static void close_fd(const int *fd)
+void local_close_fd(const int *fd)
 {
     if (*fd >= 0)
         (void)close(*fd);
 }
-#define fd_scoped __attribute__((cleanup(close_fd)))
 
 /* ---- opening ---- */
 
@@ -79,14 +72,15 @@ static const char *variable_name(const struct profile_setting *setting)
     return strncmp(setting->name, "env.", 4) == 0 ? setting->name + 4 : NULL;
 }
 
-static const char *const *base_environment(const struct profile *profile,
+static const char *const *base_environment(const struct profile *profile, const char *mark,
                                            struct arena *arena)
 {
     const char *path = getenv("PATH");
     struct environment environment = {
-        arena_calloc(arena, profile->setting_count + 2, sizeof(char *)), 0};
+        arena_calloc(arena, profile->setting_count + 3, sizeof(char *)), 0};
     if (!environment.entries)
         return NULL;
+    put_variable(&environment, mark);
     if (path) {
         const char *entry = arena_printf(arena, "PATH=%s", path);
         if (!entry)
@@ -139,7 +133,9 @@ static int local_open(const struct descriptor *descriptor, const struct profile 
         return error_set_memory(err, "a sandbox handle");
     local->root = profile_setting(profile, "root");
     local->id = arena_text(arena, descriptor->sandbox_id);
-    local->env = base_environment(profile, arena);
+    local->mark =
+        arena_printf(arena, "ATTACHD_SANDBOX=%s/%s", local->root, descriptor->sandbox_id);
+    local->env = local->mark ? base_environment(profile, local->mark, arena) : NULL;
     if (!local->id || !local->env)
         return error_set_memory(err, "a sandbox handle");
     *ret_sandbox = &local->sandbox;
@@ -155,8 +151,7 @@ static void local_close(struct sandbox *sandbox)
 
 /* ---- paths ---- */
 
-/* A descriptor (O_PATH) of the sandbox's directory, or -1. */
-static int open_directory(const struct local *local, struct error *err)
+int local_open_directory(const struct local *local, struct error *err)
 {
     const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
     fd_scoped int root_fd = open(local->root, flags);
@@ -278,7 +273,7 @@ static int local_check_directory(struct sandbox *sandbox, const char *path,
     const char *inner = check_text(local, "remote_dir", path, err);
     if (!inner)
         return -1;
-    fd_scoped int directory_fd = open_directory(local, err);
+    fd_scoped int directory_fd = local_open_directory(local, err);
     if (directory_fd < 0)
         return -1;
     fd_scoped int fd = open_beneath(directory_fd, inner, O_PATH | O_DIRECTORY);
@@ -295,11 +290,13 @@ static int local_probe(struct sandbox *sandbox, struct arena *arena,
 {
     (void)arena;
     const struct local *local = (const struct local *)sandbox;
-    fd_scoped int fd = open_directory(local, err);
+    fd_scoped int fd = local_open_directory(local, err);
     if (fd < 0)
         return -1;
-    *ret_info = (struct sandbox_info){
-        .state = SANDBOX_RUNNING, .expires_at_ms = -1, .provider_id = local->id};
+    *ret_info = (struct sandbox_info){.state = local_is_stopped(fd) ? SANDBOX_STOPPED
+                                                                    : SANDBOX_RUNNING,
+                                      .expires_at_ms = -1,
+                                      .provider_id = local->id};
     return 0;
 }
 
@@ -323,10 +320,20 @@ static const char *const *command_environment(const struct local *local,
     return environment.entries;
 }
 
+/* The directory of a sandbox that was not stopped, or -1. */
+static int open_running(const struct local *local, struct error *err)
+{
+    int fd = local_open_directory(local, err);
+    if (fd < 0 || !local_is_stopped(fd))
+        return fd;
+    (void)close(fd);
+    return error_set(err, ERROR_SANDBOX_STOPPED, "sandbox %.100s is stopped", local->id);
+}
+
 /* Where the command starts: the sandbox's directory or one beneath it. */
 static int open_cwd(const struct local *local, const char *cwd, struct error *err)
 {
-    int directory_fd = open_directory(local, err);
+    int directory_fd = open_running(local, err);
     if (directory_fd < 0 || !cwd)
         return directory_fd;
     const char *inner = check_text(local, "cwd", cwd, err);
@@ -512,7 +519,7 @@ SUSPENDS static int local_write_file(struct sandbox *sandbox, const char *path,
     if (!*name || strcmp(name, ".") == 0 || folder_bytes >= sizeof(folder))
         return error_set_field(err, "path", "\"%.128s\" names no file", path);
     (void)snprintf(folder, sizeof(folder), "%.*s", (int)folder_bytes, slash ? inner : ".");
-    fd_scoped int directory_fd = open_directory(local, err);
+    fd_scoped int directory_fd = open_running(local, err);
     if (directory_fd < 0)
         return -1;
     struct file_write write = {.directory_fd = directory_fd,
@@ -541,5 +548,8 @@ const struct provider provider_local = {
     .probe = local_probe,
     .exec = local_exec,
     .write_file = local_write_file,
+    .wake = local_wake,
+    .stop = local_stop,
+    .destroy = local_destroy,
     .check_directory = local_check_directory,
 };

@@ -20,12 +20,12 @@ enum { READ_DEFAULT_BYTES = 1024 * 1024 };
 
 static const struct {
     const char *name;
-    bool needs_execution;
     uint64_t timeout_ms;
+    bool needs_execution;
     bool has_effects;
 } op_table[] = {
 #define JOB_OP_ROW(op, name, needs_execution, timeout_ms, has_effects)                     \
-    [op] = {name, needs_execution, timeout_ms, has_effects},
+    [op] = {name, timeout_ms, needs_execution, has_effects},
     JOB_OPS(JOB_OP_ROW)
 #undef JOB_OP_ROW
 };

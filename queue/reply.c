@@ -184,7 +184,7 @@ static void pack_value(msgpack_packer *packer, const struct body *body)
         (void)packer->callback(packer->data, body->outcome->data, body->outcome->size);
     else if (body->error)
         pack_error(packer, body);
-    else
+    else if (body->write_result)
         body->write_result(packer, body->arg);
 }
 

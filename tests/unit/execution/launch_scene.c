@@ -160,7 +160,7 @@ static const char *try_text(struct place *place, const char *name)
         return NULL;
     buffer_scoped struct buffer text;
     buffer_init(&text, PLACE_ANSWER_MAX);
-    char chunk[4096];
+    char chunk[2048];
     size_t got;
     while ((got = fread(chunk, 1, sizeof(chunk), file)) > 0)
         assert_int_equal(buffer_append(&text, chunk, got), 0);

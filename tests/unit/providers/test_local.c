@@ -192,8 +192,9 @@ static void capabilities_are_those_of_a_directory(void **state)
     assert_true(sandbox_can(f->sandbox, CAPABILITY_BACKGROUND_PROCESSES));
     assert_true(sandbox_can(f->sandbox, CAPABILITY_PROBE));
     assert_true(sandbox_can(f->sandbox, CAPABILITY_WRITE_FILE));
-    assert_false(sandbox_can(f->sandbox, CAPABILITY_WAKE));
-    assert_false(sandbox_can(f->sandbox, CAPABILITY_DESTROY));
+    assert_true(sandbox_can(f->sandbox, CAPABILITY_WAKE));
+    assert_true(sandbox_can(f->sandbox, CAPABILITY_STOP));
+    assert_true(sandbox_can(f->sandbox, CAPABILITY_DESTROY));
     assert_false(sandbox_can(f->sandbox, CAPABILITY_PORT_URL));
     assert_true(f->sandbox->traits & TRAIT_RUNS_ON_HOST);
 }
@@ -298,9 +299,9 @@ static void the_environment_is_path_then_the_profile_then_the_request(void **sta
     open_box(f);
     f->request.env = own;
     (void)exec_script(f, "cat /proc/$$/environ");
-    int bytes =
-        snprintf(expected, sizeof(expected), "PATH=%s%cA=profile a=b%cB=request%cC=last%c",
-                 getenv("PATH"), 0, 0, 0, 0);
+    int bytes = snprintf(expected, sizeof(expected),
+                         "ATTACHD_SANDBOX=%s%cPATH=%s%cA=profile a=b%cB=request%cC=last%c",
+                         f->box, 0, getenv("PATH"), 0, 0, 0, 0);
     assert_int_equal(f->result.out.size, bytes);
     assert_memory_equal(f->result.out.data, expected, (size_t)bytes);
     f->request.env = NULL;
@@ -553,6 +554,70 @@ static void a_file_over_the_limit_is_refused(void **state)
     assert_int_equal(f->err.code, ERROR_INVALID_ARGUMENT);
 }
 
+/* ---- stopping, waking, destroying ---- */
+
+static void stop_in_task(void *arg)
+{
+    struct fixture *f = arg;
+    f->returned = sandbox_stop(f->sandbox, &f->err);
+}
+
+static void wake_in_task(void *arg)
+{
+    struct fixture *f = arg;
+    f->returned = sandbox_wake(f->sandbox, &f->err);
+}
+
+static void destroy_in_task(void *arg)
+{
+    struct fixture *f = arg;
+    f->returned = sandbox_destroy(f->sandbox, &f->err);
+}
+
+static void a_stopped_directory_runs_nothing_until_it_is_woken(void **state)
+{
+    struct fixture *f = *state;
+    open_box(f);
+    pid_t launched = (pid_t)strtol(
+        exec_script(f, "trap '' TERM; (sleep 600; :) >&- 2>&- & echo $!"), NULL, 10);
+    assert_true(launched > 1);
+    support_run_task(stop_in_task, f);
+    assert_int_equal(f->returned, 0);
+    char path[64];
+    char text[256] = "";
+    (void)snprintf(path, sizeof(path), "/proc/%d/environ", (int)launched);
+    FILE *file = fopen(path, "r");
+    if (file) { /* a zombie, where nobody reaps */
+        assert_int_equal(fread(text, 1, sizeof(text), file), 0);
+        (void)fclose(file);
+    }
+    support_run_task(exec_in_task, f);
+    assert_int_equal(f->returned, -1);
+    assert_int_equal(f->err.code, ERROR_SANDBOX_STOPPED);
+    support_run_task(wake_in_task, f);
+    assert_int_equal(f->returned, 0);
+    assert_string_equal(exec_script(f, "echo again"), "again\n");
+}
+
+static void a_destroyed_directory_is_gone_and_links_are_not_followed(void **state)
+{
+    struct fixture *f = *state;
+    open_box(f);
+    char script[512];
+    (void)snprintf(script, sizeof(script),
+                   "mkdir -p a/b && echo x >a/b/c && ln -s '%s' a/out", f->outside);
+    (void)exec_script(f, script);
+    int before = count_entries(f->outside);
+    support_run_task(destroy_in_task, f);
+    assert_int_equal(f->returned, 0);
+    struct stat status;
+    assert_int_equal(stat(f->box, &status), -1);
+    assert_int_equal(count_entries(f->outside), before);
+    support_run_task(destroy_in_task, f);
+    assert_int_equal(f->returned, -1);
+    assert_int_equal(f->err.code, ERROR_SANDBOX_NOT_FOUND);
+}
+
 /* ---- directories that jobs name ---- */
 
 static const char *join(struct fixture *f, const char *folder, const char *rest)
@@ -666,6 +731,8 @@ int main(void)
         TEST(a_large_file_is_written_piece_by_piece),
         TEST(a_source_that_fails_leaves_nothing),
         TEST(a_file_over_the_limit_is_refused),
+        TEST(a_stopped_directory_runs_nothing_until_it_is_woken),
+        TEST(a_destroyed_directory_is_gone_and_links_are_not_followed),
         TEST(a_directory_of_the_sandbox_is_accepted),
         TEST(a_directory_outside_the_sandbox_is_refused),
         TEST(a_directory_in_a_sandbox_that_is_gone_is_not_found),

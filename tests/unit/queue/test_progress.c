@@ -139,7 +139,8 @@ static void while_redis_is_away_entries_are_dropped_and_later_ones_come(void **s
 static void write_in_the_way(struct queue_scene *scene)
 {
     struct progress progress;
-    redis_reply_scoped redisReply *set = scene_call(scene, "SET " STREAM " text");
+    redis_reply_scoped redisReply *set __attribute__((unused)) =
+        scene_call(scene, "SET " STREAM " text");
     progress_init(&progress, scene->queue, "j");
     add(&progress, "upload", 0, 0, NULL);
     scene_expect(scene, scene_number(scene, "STRLEN " STREAM) == 4);
@@ -267,7 +268,8 @@ static void without_a_listener_the_reply_is_waited_for_alone(void **state)
 static void follow_what_is_no_stream(struct queue_scene *scene)
 {
     struct heard heard = {.scene = scene, .count = 1};
-    redis_reply_scoped redisReply *set = scene_call(scene, "SET " STREAM " text");
+    redis_reply_scoped redisReply *set __attribute__((unused)) =
+        scene_call(scene, "SET " STREAM " text");
     scene_expect(scene, follow(scene, &heard) == 0);
     scene_expect(scene, heard.text[0] == '\0');
 }
@@ -293,7 +295,7 @@ static void read_foreign(struct queue_scene *scene)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct progress_entry entry = {0};
-        redis_reply_scoped redisReply *added = scene_call(
+        redis_reply_scoped redisReply *added __attribute__((unused)) = scene_call(
             scene, arena_printf(scene->arena, "XADD %zu * %s", i, rows[i].fields));
         redis_reply_scoped redisReply *found =
             scene_call(scene, arena_printf(scene->arena, "XRANGE %zu - +", i));

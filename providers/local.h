@@ -1,0 +1,30 @@
+/* For local.c and the file beside it: the handle of a directory. */
+#pragma once
+
+#include "providers/provider.h"
+
+/* In the directory of a sandbox that was stopped; empty. */
+#define LOCAL_STOPPED_MARK ".attachd-stopped"
+
+struct local {
+    struct sandbox sandbox;
+    const char *root;
+    const char *id;
+    const char *const *env; /* NULL-ended; the first is mark */
+    const char *mark;       /* ATTACHD_SANDBOX=ROOT/ID: in every command's environment, by
+                               which what it left running is found */
+};
+
+void local_close_fd(const int *fd);
+#define fd_scoped __attribute__((cleanup(local_close_fd)))
+
+/* A descriptor (O_PATH) of the sandbox's directory, or -1. */
+int local_open_directory(const struct local *local, struct error *err);
+
+/* Whether the sandbox was stopped. */
+bool local_is_stopped(int directory_fd);
+
+/* The members of the provider that local_lifecycle.c has. */
+SUSPENDS int local_wake(struct sandbox *sandbox, struct error *err);
+SUSPENDS int local_stop(struct sandbox *sandbox, struct error *err);
+SUSPENDS int local_destroy(struct sandbox *sandbox, struct error *err);
