@@ -3,14 +3,22 @@
 _attachctl_options() {
     local always="--redis-url --queue --help --version"
     local sandbox="--provider --sandbox --set --execution-id --timeout-ms --no-wait --json"
+    local execution="$sandbox --remote-dir --wake"
+    local launch="$execution --stdin --input --input-path --input-limit-bytes \
+        --startup-timeout-ms --grace-ms --job-id --quiet"
     case "$1" in
-    attach) echo "$sandbox --remote-dir --wake --read $always" ;;
-    status) echo "$sandbox --remote-dir --wake $always" ;;
-    read-output)
-        echo "$sandbox --remote-dir --wake --stream --offset --max-bytes --raw $always"
+    attach) echo "$execution --read $always" ;;
+    status) echo "$execution $always" ;;
+    read-output) echo "$execution --stream --offset --max-bytes --raw $always" ;;
+    deploy)
+        echo "$launch --archive --artifact-dir --url --sha256 --env --env-file \
+            --working-directory --install-command --cpu-seconds --memory-bytes \
+            --file-size-bytes --open-files --install-timeout-ms --execution-timeout-ms $always"
         ;;
+    relaunch) echo "$launch --from $always" ;;
+    cancel) echo "$execution --grace-ms --job-id $always" ;;
     info) echo "$sandbox $always" ;;
-    enqueue) echo "--timeout-ms --no-wait --json $always" ;;
+    enqueue) echo "--timeout-ms --no-wait --quiet --json $always" ;;
     providers) echo "--json $always" ;;
     *) echo "$always" ;;
     esac
@@ -31,16 +39,20 @@ _attachctl_providers() {
 _attachctl() {
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="attach status read-output info enqueue providers completion help"
+    local commands="attach status read-output deploy relaunch cancel info enqueue providers \
+        completion help"
+    # Options without a value; every other one is followed by its own.
+    local flags="--wake --read --raw --no-wait --quiet --json --help --version"
     local command="" words="" i
     COMPREPLY=()
 
     # The first word that is neither an option nor an option's value.
     for ((i = 1; i < COMP_CWORD; i++)); do
         case "${COMP_WORDS[i]}" in
-        --redis-url | --queue | --provider | --sandbox | --set | --execution-id | \
-            --remote-dir | --stream | --offset | --max-bytes | --timeout-ms)
-            ((i++))
+        --*)
+            if [[ " $flags " != *" ${COMP_WORDS[i]} "* && ${COMP_WORDS[i]} != *=* ]]; then
+                ((i++))
+            fi
             ;;
         -*) ;;
         *)
@@ -53,10 +65,19 @@ _attachctl() {
     case "$previous" in
     --provider) words=$(_attachctl_providers "${COMP_WORDS[0]}") ;;
     --stream) words="stdout stderr" ;;
-    --redis-url | --queue | --sandbox | --set | --execution-id | --remote-dir | \
-        --offset | --max-bytes | --timeout-ms)
+    --archive | --env-file | --stdin | --input)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
+    --env)
+        mapfile -t COMPREPLY < <(compgen -e -- "$current")
+        return
+        ;;
+    --?*)
+        if [[ " $flags " != *" $previous "* && $previous != *=* ]]; then
+            return
+        fi
+        ;;&
     *)
         if [[ $current == -* ]]; then
             words=$(_attachctl_options "$command")

@@ -10,7 +10,7 @@ enum { LEFT_COLUMNS = 24, TEXT_COLUMNS = 62 };
 static const char exit_statuses[] =
     "Exit status: 0 the answer is ok; 1 the answer is an error; 2 the command line, a\n"
     "setting or a file is wrong; 3 there was no answer in time, or Redis could not be\n"
-    "reached or refused.\n";
+    "reached or refused; 130 it was interrupted.\n";
 
 /* "  LEFT   TEXT", the text wrapped into the right column. */
 static int append_entry(struct buffer *out, const char *left, const char *text)
@@ -69,10 +69,13 @@ static int append_options(enum command command, struct buffer *out)
 
 static int append_command(const struct command_row *row, struct buffer *out)
 {
-    int failed = buffer_append_format(
-        out, "usage: attachctl %s%s%s [OPTION ...]\n\n%c%s.\n", row->name,
-        row->operand ? " " : "", row->operand ? row->operand : "", toupper(row->summary[0]),
-        row->summary + 1);
+    const char *operand = row->operand ? row->operand : "";
+    const char *before = row->takes_command ? "" : operand;
+    const char *behind = row->takes_command ? operand : "";
+    int failed =
+        buffer_append_format(out, "usage: attachctl %s%s%s [OPTION ...]%s%s\n\n%c%s.\n",
+                             row->name, *before ? " " : "", before, *behind ? " " : "",
+                             behind, toupper(row->summary[0]), row->summary + 1);
     if (!failed)
         failed = append_options(row->command, out);
     return failed;

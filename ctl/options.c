@@ -1,4 +1,4 @@
-/* The two tables, and the parser that follows them. getopt_long is not used: it takes
+/* The parser that follows the tables (option_rows.c). getopt_long is not used: it takes
  * abbreviations, which would make every new option a change of what scripts mean, and it
  * knows nothing of options that belong to some commands only. */
 #include "ctl/options.h"
@@ -7,103 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "queue/job.h"
-
-enum { TIMEOUT_MOST_MS = 24 * 60 * 60 * 1000 };
-
 #define BIT(command) (1U << (command))
-
-enum {
-    ON_EXECUTION = BIT(COMMAND_ATTACH) | BIT(COMMAND_STATUS) | BIT(COMMAND_READ_OUTPUT),
-    ON_SANDBOX = ON_EXECUTION | BIT(COMMAND_INFO),
-    ON_QUEUE = ON_SANDBOX | BIT(COMMAND_ENQUEUE),
-    ANYWHERE = ~0U >> 1,
-};
-
-static const struct command_row commands[] = {
-    {"attach", NULL,
-     "find an execution in a sandbox: handle, status and, with --read, its output",
-     COMMAND_ATTACH, false},
-    {"status", NULL, "the status of an execution", COMMAND_STATUS, false},
-    {"read-output", NULL, "a piece of an execution's standard output or error",
-     COMMAND_READ_OUTPUT, false},
-    {"info", NULL, "the provider's own view of a sandbox, without running a command in it",
-     COMMAND_INFO, false},
-    {"enqueue", "FILE.msgpack|-",
-     "put a job from a file (or standard input) on the queue as it is", COMMAND_ENQUEUE,
-     true},
-    {"providers", NULL, "the kinds of providers and what each can do; asks nobody",
-     COMMAND_PROVIDERS, false},
-    {"completion", "bash",
-     "print the completion for a shell: source <(attachctl completion bash)",
-     COMMAND_COMPLETION, true},
-    {"help", "[COMMAND]", "this text, or that of one command", COMMAND_HELP, false},
-};
-
-static const char *const streams[] = {"stdout", "stderr", NULL};
-
-#define FLAG(name, letter, commands, member, help)                                         \
-    {                                                                                      \
-        name, letter, OPTION_FLAG, NULL, commands, 0, offsetof(struct options, member), 0, \
-            0, NULL, NULL, NULL, help                                                      \
-    }
-#define TEXT(name, argument, commands, required, member, values, help)                     \
-    {                                                                                      \
-        name, 0, OPTION_TEXT, argument, commands, required,                                \
-            offsetof(struct options, member), 0, 0, values, NULL, NULL, help               \
-    }
-#define NUMBER(name, argument, commands, member, least, most, help)                        \
-    {                                                                                      \
-        name, 0, OPTION_NUMBER, argument, commands, 0, offsetof(struct options, member),   \
-            least, most, NULL, NULL, NULL, help                                            \
-    }
-#define VARIABLE(name, argument, commands, member, variable, otherwise, help)              \
-    {                                                                                      \
-        name, 0, OPTION_TEXT, argument, commands, 0, offsetof(struct options, member), 0,  \
-            0, NULL, variable, otherwise, help                                             \
-    }
-
-static const struct option_row rows[] = {
-    TEXT("provider", "P", ON_SANDBOX, ON_SANDBOX, provider, NULL,
-         "the provider, by the name that the workers know it by"),
-    TEXT("sandbox", "ID", ON_SANDBOX, ON_SANDBOX, sandbox, NULL,
-         "the provider's own identity of the sandbox"),
-    {"set", 0, OPTION_SETTING, "KEY=VALUE", ON_SANDBOX, 0,
-     offsetof(struct options, settings), 0, 0, NULL, NULL, NULL,
-     "a further key of the sandbox's descriptor; may be repeated"},
-    TEXT("execution-id", "E", ON_SANDBOX, ON_EXECUTION, execution_id, NULL,
-         "the execution"),
-    TEXT("remote-dir", "D", ON_EXECUTION, 0, remote_dir, NULL,
-         "the application's directory in the sandbox (default: found there)"),
-    FLAG("wake", 0, ON_EXECUTION, wake, "a stopped sandbox may be started"),
-    FLAG("read", 0, BIT(COMMAND_ATTACH), read, "read both outputs too, from their start"),
-    TEXT("stream", "stdout|stderr", BIT(COMMAND_READ_OUTPUT), 0, stream, streams,
-         "which output (default: stdout)"),
-    NUMBER("offset", "N", BIT(COMMAND_READ_OUTPUT), offset, 0, INT64_MAX,
-           "the first byte wanted (default: 0)"),
-    NUMBER("max-bytes", "N", BIT(COMMAND_READ_OUTPUT), max_bytes, 1, JOB_READ_MAX_BYTES,
-           "how many bytes at most (default: 1048576)"),
-    FLAG("raw", 0, BIT(COMMAND_READ_OUTPUT), raw,
-         "write the bytes of the output and nothing else, unescaped"),
-    NUMBER("timeout-ms", "N", ON_QUEUE, timeout_ms, 1, TIMEOUT_MOST_MS,
-           "how long the job may take and its answer is waited for (default: 30000; for "
-           "enqueue: what the job says)"),
-    FLAG("no-wait", 0, ON_QUEUE, no_wait, "print the job's id and do not wait"),
-    FLAG("json", 0, ON_QUEUE | BIT(COMMAND_PROVIDERS), json,
-         "print one JSON object, for programs"),
-    VARIABLE("redis-url", "URL", ANYWHERE, redis_url, "ATTACHD_REDIS_URL",
-             "redis://127.0.0.1:6379/0",
-             "where Redis is: redis://[user:password@]host:port/db or unix:///path?db=N"),
-    VARIABLE("queue", "NAME", ANYWHERE, queue, "ATTACHD_QUEUE", "default",
-             "the queue's name"),
-    FLAG("help", 'h', ANYWHERE, help, "print help and end"),
-    FLAG("version", 'V', ANYWHERE, version, "print the version and end"),
-};
-
-enum {
-    COMMAND_ROWS = sizeof(commands) / sizeof(commands[0]),
-    OPTION_ROWS = sizeof(rows) / sizeof(rows[0]),
-};
 
 /* A command line that is being read. */
 struct parsing {
@@ -111,31 +15,13 @@ struct parsing {
     int at;
     const char *const *words;
     const struct command_row *command; /* NULL: not named yet */
-    bool seen[OPTION_ROWS];
+    const struct option_row *rows;
+    size_t row_count;
+    bool seen[OPTIONS_MAX_ROWS];
     struct options options;
+    struct arena *arena;
     struct error *err;
 };
-
-const struct command_row *options_commands(size_t *ret_count)
-{
-    *ret_count = COMMAND_ROWS;
-    return commands;
-}
-
-const struct option_row *options_rows(size_t *ret_count)
-{
-    *ret_count = OPTION_ROWS;
-    return rows;
-}
-
-const struct command_row *options_command(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_ROWS; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    }
-    return NULL;
-}
 
 static void *member_of(struct options *options, const struct option_row *row)
 {
@@ -191,17 +77,33 @@ static int store_setting(const struct option_row *row, const char *value,
     return 0;
 }
 
-static int store(const struct option_row *row, const char *value, struct options *options,
-                 struct error *err)
+/* There can be no more values than words. */
+static int store_item(struct parsing *parsing, const struct option_row *row,
+                      const char *value)
 {
+    struct options_list *list = member_of(&parsing->options, row);
+    if (!list->items)
+        list->items =
+            arena_calloc(parsing->arena, (size_t)parsing->count, sizeof(*list->items));
+    if (!list->items)
+        return error_set_memory(parsing->err, "the command line");
+    list->items[list->count++] = value;
+    return 0;
+}
+
+static int store(struct parsing *parsing, const struct option_row *row, const char *value)
+{
+    struct options *options = &parsing->options;
     bool *flag = member_of(options, row);
     switch (row->kind) {
     case OPTION_TEXT:
-        return store_text(row, value, options, err);
+        return store_text(row, value, options, parsing->err);
     case OPTION_NUMBER:
-        return store_number(row, value, options, err);
+        return store_number(row, value, options, parsing->err);
     case OPTION_SETTING:
-        return store_setting(row, value, options, err);
+        return store_setting(row, value, options, parsing->err);
+    case OPTION_LIST:
+        return store_item(parsing, row, value);
     case OPTION_FLAG:
     default:
         *flag = true;
@@ -209,14 +111,15 @@ static int store(const struct option_row *row, const char *value, struct options
     }
 }
 
-/* The row of --NAME, --NAME=VALUE or -LETTER; OPTION_ROWS: none. */
-static size_t find_row(const char *word)
+/* The row of --NAME, --NAME=VALUE or -LETTER; row_count: none. */
+static size_t find_row(const struct parsing *parsing, const char *word)
 {
+    const struct option_row *rows = parsing->rows;
     size_t i = 0;
     bool is_long = word[1] == '-';
     const char *name = word + 2;
     size_t bytes = is_long ? strcspn(name, "=") : 0;
-    for (; i < OPTION_ROWS; i++) {
+    for (; i < parsing->row_count; i++) {
         if (is_long && strlen(rows[i].name) == bytes &&
             memcmp(rows[i].name, name, bytes) == 0)
             break;
@@ -226,13 +129,21 @@ static size_t find_row(const char *word)
     return i;
 }
 
+/* How much of a word an error quotes: behind an equals sign may be a secret. */
+static int shown_bytes(const char *word)
+{
+    enum { SHOWN_MOST = 80 };
+    size_t bytes = strcspn(word, "=");
+    return bytes < SHOWN_MOST ? (int)bytes : SHOWN_MOST;
+}
+
 static int take_option(struct parsing *parsing, const char *word)
 {
-    size_t index = find_row(word);
-    if (index == OPTION_ROWS)
-        return error_set(parsing->err, ERROR_CONFIGURATION, "there is no option %.80s",
-                         word);
-    const struct option_row *row = &rows[index];
+    size_t index = find_row(parsing, word);
+    if (index == parsing->row_count)
+        return error_set(parsing->err, ERROR_CONFIGURATION, "there is no option %.*s",
+                         shown_bytes(word), word);
+    const struct option_row *row = &parsing->rows[index];
     const char *equals = word[1] == '-' ? strchr(word, '=') : NULL;
     const char *value = equals ? equals + 1 : NULL;
     if (row->kind == OPTION_FLAG && value)
@@ -245,7 +156,19 @@ static int take_option(struct parsing *parsing, const char *word)
         value = parsing->words[parsing->at++];
     }
     parsing->seen[index] = true;
-    return store(row, value, &parsing->options, parsing->err);
+    return store(parsing, row, value);
+}
+
+/* The command to be run in the sandbox, and its arguments: whatever they look like. */
+static void take_command(struct parsing *parsing)
+{
+    struct options *options = &parsing->options;
+    if (parsing->at == parsing->count)
+        return;
+    options->operand = parsing->words[parsing->at++];
+    options->args = parsing->words + parsing->at;
+    options->arg_count = (size_t)(parsing->count - parsing->at);
+    parsing->at = parsing->count;
 }
 
 static int take_word(struct parsing *parsing, const char *word)
@@ -259,6 +182,11 @@ static int take_word(struct parsing *parsing, const char *word)
         options->command = parsing->command->command;
         return 0;
     }
+    if (parsing->command->takes_command)
+        return error_set(parsing->err, ERROR_CONFIGURATION,
+                         "the command that %s starts stands after --, and \"%.*s\" does "
+                         "not",
+                         parsing->command->name, shown_bytes(word), word);
     if (!parsing->command->operand || options->operand)
         return error_set(parsing->err, ERROR_CONFIGURATION,
                          "\"%.60s\" is one word too many", word);
@@ -274,6 +202,8 @@ static int take_words(struct parsing *parsing)
         bool is_option = !only_words && word[0] == '-' && word[1] != '\0';
         if (is_option && strcmp(word, "--") == 0) {
             only_words = true;
+            if (parsing->command && parsing->command->takes_command)
+                take_command(parsing);
             continue;
         }
         int failed = is_option ? take_option(parsing, word) : take_word(parsing, word);
@@ -286,14 +216,14 @@ static int take_words(struct parsing *parsing)
 /* What the line left open comes from the environment, then from the table. */
 static int fill_in(struct parsing *parsing, const char *(*get)(const char *variable))
 {
-    for (size_t i = 0; i < OPTION_ROWS; i++) {
-        const struct option_row *row = &rows[i];
+    for (size_t i = 0; i < parsing->row_count; i++) {
+        const struct option_row *row = &parsing->rows[i];
         if (parsing->seen[i] || !row->otherwise)
             continue;
         const char *value = row->variable ? get(row->variable) : NULL;
         if (!value || value[0] == '\0')
             value = row->otherwise;
-        if (store(row, value, &parsing->options, parsing->err) != 0)
+        if (store(parsing, row, value) != 0)
             return -1;
     }
     return 0;
@@ -302,7 +232,8 @@ static int fill_in(struct parsing *parsing, const char *(*get)(const char *varia
 static int check_rows(const struct parsing *parsing)
 {
     const struct command_row *command = parsing->command;
-    for (size_t i = 0; i < OPTION_ROWS; i++) {
+    const struct option_row *rows = parsing->rows;
+    for (size_t i = 0; i < parsing->row_count; i++) {
         if (parsing->seen[i] && !(rows[i].commands & BIT(command->command)))
             return error_set(parsing->err, ERROR_CONFIGURATION, "%s does not take --%s",
                              command->name, rows[i].name);
@@ -328,6 +259,43 @@ static int check_operand(const struct options *options, struct error *err)
     return 0;
 }
 
+/* The artifact from one place, and the digest with the address. */
+static int check_artifact(const struct options_launch *launch, struct error *err)
+{
+    if (!!launch->archive + !!launch->artifact_dir + !!launch->url != 1)
+        return error_set(err, ERROR_CONFIGURATION,
+                         "deploy needs one of --archive FILE, --artifact-dir NAME and "
+                         "--url URL");
+    if (!launch->url == !launch->sha256)
+        return 0;
+    return error_set(err, ERROR_CONFIGURATION,
+                     "--url and --sha256 stand together or not at all");
+}
+
+static bool is_standard_input(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+static int check_sources(const struct options_launch *launch, struct error *err)
+{
+    int readers = is_standard_input(launch->archive) +
+                  is_standard_input(launch->stdin_file) +
+                  is_standard_input(launch->input_file);
+    for (size_t i = 0; i < launch->env_files.count; i++)
+        readers += is_standard_input(launch->env_files.items[i]);
+    if (readers > 1)
+        return error_set(err, ERROR_CONFIGURATION,
+                         "only one of the files can be -, standard input");
+    if (launch->stdin_file && launch->input_file)
+        return error_set(err, ERROR_CONFIGURATION,
+                         "--stdin cannot stand beside --input: there is one input");
+    if (!launch->input_file != !launch->input_path)
+        return error_set(err, ERROR_CONFIGURATION,
+                         "--input and --input-path stand together or not at all");
+    return 0;
+}
+
 static int check(const struct parsing *parsing)
 {
     const struct options *options = &parsing->options;
@@ -340,14 +308,20 @@ static int check(const struct parsing *parsing)
     if (options->raw && (options->json || options->no_wait))
         return error_set(parsing->err, ERROR_CONFIGURATION,
                          "--raw cannot stand beside --json or --no-wait");
+    if (options->command == COMMAND_DEPLOY &&
+        check_artifact(&options->launch, parsing->err) != 0)
+        return -1;
+    if (check_sources(&options->launch, parsing->err) != 0)
+        return -1;
     return check_operand(options, parsing->err);
 }
 
 int options_parse(int count, const char *const *words,
-                  const char *(*get)(const char *variable), struct options *ret_options,
-                  struct error *err)
+                  const char *(*get)(const char *variable), struct arena *arena,
+                  struct options *ret_options, struct error *err)
 {
-    struct parsing parsing = {.count = count, .words = words, .err = err};
+    struct parsing parsing = {.count = count, .words = words, .arena = arena, .err = err};
+    parsing.rows = options_rows(&parsing.row_count);
     if (take_words(&parsing) != 0 || fill_in(&parsing, get) != 0 || check(&parsing) != 0)
         return -1;
     *ret_options = parsing.options;

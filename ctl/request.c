@@ -8,6 +8,9 @@
 
 #include <msgpack.h>
 
+#include "ctl/pack.h"
+#include "ctl/request_launch.h"
+
 static const struct {
     enum command command;
     enum job_op op;
@@ -15,6 +18,9 @@ static const struct {
     {COMMAND_ATTACH, JOB_ATTACH},
     {COMMAND_STATUS, JOB_STATUS},
     {COMMAND_READ_OUTPUT, JOB_READ_OUTPUT},
+    {COMMAND_DEPLOY, JOB_DEPLOY},
+    {COMMAND_RELAUNCH, JOB_RELAUNCH},
+    {COMMAND_CANCEL, JOB_CANCEL},
     {COMMAND_INFO, JOB_INFO},
 };
 
@@ -42,55 +48,18 @@ int request_make_id(char id[REQUEST_ID_SIZE], struct error *err)
     return 0;
 }
 
+/* The packer drops what its writer says, so it is kept here. */
+struct writer {
+    struct buffer *out;
+    int failed;
+};
+
 static int append_packed(void *arg, const char *data, size_t size)
 {
-    return buffer_append(arg, data, size);
-}
-
-static void pack_text_n(msgpack_packer *packer, const char *text, size_t size)
-{
-    (void)msgpack_pack_str_with_body(packer, text, size);
-}
-
-static void pack_text(msgpack_packer *packer, const char *text)
-{
-    pack_text_n(packer, text, strlen(text));
-}
-
-/* Optional members are counted with a NULL packer first, since a map begins with its size.
- */
-static size_t pack_key_text(msgpack_packer *packer, const char *key, const char *text)
-{
-    if (!text)
-        return 0;
-    if (packer) {
-        pack_text(packer, key);
-        pack_text(packer, text);
-    }
-    return 1;
-}
-
-/* Zero stands for left out: so are the protocol's defaults. */
-static size_t pack_key_number(msgpack_packer *packer, const char *key, int64_t number)
-{
-    if (number == 0)
-        return 0;
-    if (packer) {
-        pack_text(packer, key);
-        (void)msgpack_pack_int64(packer, number);
-    }
-    return 1;
-}
-
-static size_t pack_key_true(msgpack_packer *packer, const char *key, bool wanted)
-{
-    if (!wanted)
-        return 0;
-    if (packer) {
-        pack_text(packer, key);
-        (void)msgpack_pack_true(packer);
-    }
-    return 1;
+    struct writer *writer = arg;
+    if (!writer->failed)
+        writer->failed = buffer_append(writer->out, data, size);
+    return writer->failed;
 }
 
 /* Both outputs from their first byte. */
@@ -122,43 +91,51 @@ static void pack_sandbox(msgpack_packer *packer, const struct options *options)
     }
 }
 
-static size_t pack_optional(msgpack_packer *packer, const struct options *options,
-                            int64_t deadline_unix_ms)
+static size_t pack_optional(msgpack_packer *packer, const struct request *request)
 {
+    const struct options *options = request->options;
     return pack_key_text(packer, "execution_id", options->execution_id) +
            pack_key_text(packer, "remote_dir", options->remote_dir) +
            pack_key_true(packer, "wake", options->wake) + pack_read(packer, options->read) +
            pack_key_text(packer, "stream", options->stream) +
            pack_key_number(packer, "offset", options->offset) +
            pack_key_number(packer, "max_bytes", options->max_bytes) +
+           pack_key_number(packer, "termination_grace_ms", options->grace_ms) +
            pack_key_number(packer, "timeout_ms", options->timeout_ms) +
-           pack_key_number(packer, "deadline_ms", deadline_unix_ms);
+           pack_key_number(packer, "deadline_ms", request->deadline_unix_ms) +
+           pack_key_true(packer, "progress", request->progress) +
+           (request->payload ? request_launch_pack(packer, options, request->payload) : 0);
 }
 
-static void pack_job(msgpack_packer *packer, const struct options *options, enum job_op op,
-                     const char *id, int64_t deadline_unix_ms)
+static void pack_job(msgpack_packer *packer, const struct request *request, enum job_op op)
 {
-    (void)msgpack_pack_map(packer, 4 + pack_optional(NULL, options, deadline_unix_ms));
+    (void)msgpack_pack_map(packer, 4 + pack_optional(NULL, request));
     (void)pack_key_number(packer, "v", JOB_VERSION);
-    (void)pack_key_text(packer, "id", id);
+    (void)pack_key_text(packer, "id", request->id);
     (void)pack_key_text(packer, "op", job_op_name(op));
-    pack_sandbox(packer, options);
-    (void)pack_optional(packer, options, deadline_unix_ms);
+    pack_sandbox(packer, request->options);
+    (void)pack_optional(packer, request);
 }
 
-int request_pack(const struct options *options, const char *id, int64_t deadline_unix_ms,
-                 struct arena *arena, struct buffer *out, struct error *err)
+int request_pack(const struct request *request, struct arena *arena, struct buffer *out,
+                 struct error *err)
 {
     enum job_op op = JOB_STATUS;
     struct job job;
+    struct writer writer = {.out = out};
     msgpack_packer packer;
     size_t before = out->size;
-    if (!request_op(options->command, &op))
+    if (!request_op(request->options->command, &op))
         return error_set(err, ERROR_INTERNAL, "the command is no operation");
-    msgpack_packer_init(&packer, out, append_packed);
-    pack_job(&packer, options, op, id, deadline_unix_ms);
-    /* The packer drops what the buffer says; a job that does not read back shows it. */
-    if (out->size == before)
+    msgpack_packer_init(&packer, &writer, append_packed);
+    pack_job(&packer, request, op);
+    if (writer.failed == -EMSGSIZE)
+        return error_set(err, ERROR_CONFIGURATION,
+                         "archive, input and all the rest are more than the %zu bytes that "
+                         "a job can have; a larger archive is given by --url or "
+                         "--artifact-dir",
+                         out->max_bytes);
+    if (writer.failed)
         return error_set_memory(err, "a job");
     if (job_read(out->data + before, out->size - before, arena, &job, err) != 0)
         return -1;

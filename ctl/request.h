@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "ctl/options.h"
+#include "ctl/payload.h"
 #include "queue/job.h"
 #include "runtime/arena.h"
 #include "runtime/attributes.h"
@@ -20,9 +21,18 @@ NODISCARD int request_make_id(char id[REQUEST_ID_SIZE], struct error *err);
 /* Whether the command asks for something in a sandbox, and which operation it is. */
 bool request_op(enum command command, enum job_op *ret_op);
 
-/* Appends the job's bytes. deadline_unix_ms 0: none. What the options leave out stays out
- * of the job, so that the workers' defaults hold. The bytes are read again as a worker
- * would (job.h): -1 with the error that this gave, or internal where memory ran out. */
-NODISCARD int request_pack(const struct options *options, const char *id,
-                           int64_t deadline_unix_ms, struct arena *arena,
+/* What becomes a job. */
+struct request {
+    const struct options *options;
+    const struct payload *payload; /* of what launches something; else NULL */
+    const char *id;
+    int64_t deadline_unix_ms; /* 0: none */
+    bool progress;            /* is the worker to tell how far it is */
+};
+
+/* Appends the job's bytes. What the options leave out stays out of the job, so that the
+ * workers' defaults hold. The bytes are read again as a worker would (job.h): -1 with the
+ * error that this gave, configuration where they are more than the buffer holds, or
+ * internal where memory ran out. */
+NODISCARD int request_pack(const struct request *request, struct arena *arena,
                            struct buffer *out, struct error *err);

@@ -1,17 +1,19 @@
 /* One function a command, found by a table. Nothing is written here, so that output is
- * whole or not there, and a reader that has gone is met in one place (main.c). */
+ * whole or not there, and a reader that has gone is met in one place (main.c); only how far
+ * a job is goes out at once. */
 #include "ctl/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "ctl/answer_table.h"
 #include "ctl/exchange.h"
+#include "ctl/file.h"
 #include "ctl/help.h"
 #include "ctl/json_output.h"
+#include "ctl/payload.h"
+#include "ctl/progress_view.h"
 #include "ctl/providers.h"
 #include "ctl/request.h"
 #include "ctl/visible.h"
@@ -28,6 +30,7 @@ extern const size_t completion_bash_size;
 /* What the functions of the commands share. */
 struct context {
     const struct options *options;
+    const char *(*get)(const char *variable);
     struct run_output *output;
     struct arena *arena;
     struct error *err;
@@ -99,23 +102,75 @@ static enum exit_status show_reply(struct context *context, const struct reply *
     return reply->ok ? EXIT_ANSWER_OK : EXIT_ANSWER_ERROR;
 }
 
+/* ---- the exchange ---- */
+
+/* What stands on the way between a job's progress and who looks at it. */
+struct watching {
+    struct run_output *output;
+    struct progress_view view;
+};
+
+static void show_progress(void *arg, const struct progress_entry *entry)
+{
+    struct watching *watching = arg;
+    struct run_output *output = watching->output;
+    /* What cannot be shown is no reason to give up the job. */
+    (void)progress_view_show(&watching->view, entry);
+    if (output->flush)
+        (void)output->flush(output);
+}
+
+/* Where the job goes on, and how to come back to it. */
+static enum exit_status say_interrupted(struct context *context,
+                                        const struct exchange_request *request,
+                                        const struct exchange *exchange)
+{
+    bool has_option = context->options->command != COMMAND_ENQUEUE;
+    if (!exchange->begun)
+        (void)error_set(context->err, ERROR_CANCELLED, "interrupted; nothing was enqueued");
+    else if (!exchange->ticket.entry[0])
+        (void)error_set(context->err, ERROR_CANCELLED,
+                        "interrupted; job %s may be queued or not", request->job_id);
+    else if (!request->has_effects)
+        (void)error_set(context->err, ERROR_CANCELLED,
+                        "interrupted; the answer to job %s is not waited for",
+                        request->job_id);
+    else
+        (void)error_set(context->err, ERROR_CANCELLED,
+                        "interrupted; job %s goes on. The same command%s%s gives its "
+                        "answer and does nothing twice",
+                        request->job_id, has_option ? " with --job-id " : "",
+                        has_option ? request->job_id : "");
+    return EXIT_INTERRUPTED;
+}
+
 static enum exit_status exchange_job(struct context *context,
                                      struct exchange_request *request)
 {
     const struct options *options = context->options;
+    struct run_output *output = context->output;
+    struct session_target target = {.queue = options->queue,
+                                    .connect_ms = request->timeout_ms};
+    struct watching watching = {.output = output};
+    struct session_end end;
     struct exchange exchange;
-    request->queue = options->queue;
     request->waits = !options->no_wait;
-    if (address_parse(options->redis_url, &request->address, context->err) != 0)
+    if (address_parse(options->redis_url, &target.address, context->err) != 0)
         return EXIT_USAGE;
-    int failed = exchange_run(request, context->arena, &exchange, context->err);
-    context->output->is_stuck = exchange.is_stuck;
+    progress_view_init(&watching.view, &output->err, output->err_columns);
+    request->on_progress_arg = &watching;
+    int failed =
+        exchange_run(&target, request, context->arena, &exchange, &end, context->err);
+    output->is_stuck = end.is_stuck;
+    (void)progress_view_end(&watching.view);
+    if (failed && end.is_interrupted)
+        return say_interrupted(context, request, &exchange);
     if (failed)
         return context->err->code == ERROR_CONFIGURATION ? EXIT_USAGE : EXIT_NO_ANSWER;
     if (request->waits)
         return show_reply(context, &exchange.reply);
-    return appended(context, append_ticket(&exchange, request->job_id, options->json,
-                                           &context->output->out));
+    return appended(context,
+                    append_ticket(&exchange, request->job_id, options->json, &output->out));
 }
 
 /* ---- commands ---- */
@@ -127,68 +182,64 @@ static int64_t unix_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Of cancel, the grace comes on top: a worker refuses a job that could not wait for it. */
+static int64_t default_timeout_ms(const struct options *options, enum job_op op)
+{
+    int64_t timeout_ms = (int64_t)job_op_timeout_ms(op);
+    return op == JOB_CANCEL ? timeout_ms + options->grace_ms : timeout_ms;
+}
+
+/* The job of the options, which have its timeout, and its exchange. */
+static int make_request(struct context *context, const struct options *options,
+                        enum job_op op, const char *id, struct buffer *job,
+                        struct exchange_request *ret_request)
+{
+    payload_scoped struct payload payload;
+    bool launches = op == JOB_DEPLOY || op == JOB_RELAUNCH;
+    /* Nobody is to run the job once nobody waits for it. */
+    int64_t deadline_unix_ms = options->no_wait ? 0 : unix_now_ms() + options->timeout_ms;
+    struct request request = {
+        .options = options,
+        .payload = launches ? &payload : NULL,
+        .id = id,
+        .progress = launches && !options->no_wait && !options->quiet,
+    };
+    payload_init(&payload, context->arena, context->get);
+    if (launches && payload_read(&payload, &options->launch, context->err) != 0)
+        return -1;
+    request.deadline_unix_ms = deadline_unix_ms;
+    if (request_pack(&request, context->arena, job, context->err) != 0)
+        return -1;
+    *ret_request = (struct exchange_request){
+        .job = job->data,
+        .job_bytes = job->size,
+        .job_id = id,
+        .expires = deadline_unix_ms != 0,
+        .has_effects = job_op_has_effects(op),
+        .timeout_ms = (uint64_t)options->timeout_ms,
+        .on_progress = request.progress ? show_progress : NULL,
+    };
+    return 0;
+}
+
 static enum exit_status run_request(struct context *context)
 {
     char id[REQUEST_ID_SIZE];
     buffer_scoped struct buffer job;
     struct options options = *context->options;
-    int64_t deadline_unix_ms = 0;
+    struct exchange_request request;
+    enum job_op op = JOB_STATUS;
     buffer_init(&job, MESSAGE_MAX_BYTES);
-    if (!options.no_wait) {
-        /* Nobody is to run the job once nobody waits for it. */
-        if (options.timeout_ms == 0)
-            options.timeout_ms = DEFAULT_TIMEOUT_MS;
-        deadline_unix_ms = unix_now_ms() + options.timeout_ms;
-    }
-    if (request_make_id(id, context->err) != 0 ||
-        request_pack(&options, id, deadline_unix_ms, context->arena, &job, context->err) !=
-            0)
+    if (!request_op(options.command, &op) || request_make_id(id, context->err) != 0)
         return EXIT_USAGE;
-    struct exchange_request request = {
-        .job = job.data,
-        .job_bytes = job.size,
-        .job_id = id,
-        .expires = deadline_unix_ms != 0,
-        .timeout_ms =
-            options.timeout_ms ? (uint64_t)options.timeout_ms : DEFAULT_TIMEOUT_MS,
-    };
+    if (options.timeout_ms == 0 && !options.no_wait)
+        options.timeout_ms = default_timeout_ms(&options, op);
+    if (make_request(context, &options, op, options.job_id ? options.job_id : id, &job,
+                     &request) != 0)
+        return EXIT_USAGE;
+    if (request.timeout_ms == 0)
+        request.timeout_ms = job_op_timeout_ms(op);
     return exchange_job(context, &request);
-}
-
-static int read_all(int fd, const char *name, struct buffer *out, struct error *err)
-{
-    char chunk[2048];
-    ssize_t bytes = 1;
-    while (bytes > 0) {
-        bytes = read(fd, chunk, sizeof(chunk));
-        if (bytes < 0 && errno == EINTR) {
-            bytes = 1;
-            continue;
-        }
-        if (bytes < 0)
-            return error_set(err, ERROR_CONFIGURATION, "cannot read %.200s: %s", name,
-                             strerror(errno));
-        int failed = buffer_append(out, chunk, (size_t)bytes);
-        if (failed == -EMSGSIZE)
-            return error_set(err, ERROR_CONFIGURATION, "%.200s is longer than %d bytes",
-                             name, MESSAGE_MAX_BYTES);
-        if (failed)
-            return error_set_memory(err, "a job");
-    }
-    return 0;
-}
-
-static int read_file(const char *path, struct buffer *out, struct error *err)
-{
-    if (strcmp(path, "-") == 0)
-        return read_all(STDIN_FILENO, "standard input", out, err);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(err, ERROR_CONFIGURATION, "cannot open %.200s: %s", path,
-                         strerror(errno));
-    int failed = read_all(fd, path, out, err);
-    (void)close(fd);
-    return failed;
 }
 
 /* A job that a worker would refuse is enqueued all the same: the answer is what whoever
@@ -199,7 +250,7 @@ static enum exit_status run_enqueue(struct context *context)
     buffer_scoped struct buffer body;
     struct job job;
     buffer_init(&body, MESSAGE_MAX_BYTES);
-    if (read_file(options->operand, &body, context->err) != 0)
+    if (file_read(options->operand, &body, context->err) != 0)
         return EXIT_USAGE;
     if (job_read(body.data ? body.data : "", body.size, context->arena, &job,
                  context->err) != 0) {
@@ -217,7 +268,9 @@ static enum exit_status run_enqueue(struct context *context)
         .job_bytes = body.size,
         .job_id = job.id,
         .reply_to = job.reply_to,
+        .has_effects = job_op_has_effects(job.op),
         .timeout_ms = timeout_ms,
+        .on_progress = job.progress && !options->quiet ? show_progress : NULL,
     };
     return exchange_job(context, &request);
 }
@@ -254,10 +307,12 @@ static enum exit_status run_version(struct context *context)
 }
 
 static enum exit_status (*const runs[])(struct context *context) = {
-    [COMMAND_ATTACH] = run_request,        [COMMAND_STATUS] = run_request,
-    [COMMAND_READ_OUTPUT] = run_request,   [COMMAND_INFO] = run_request,
-    [COMMAND_ENQUEUE] = run_enqueue,       [COMMAND_PROVIDERS] = run_providers,
-    [COMMAND_COMPLETION] = run_completion, [COMMAND_HELP] = run_help,
+    [COMMAND_ATTACH] = run_request,      [COMMAND_STATUS] = run_request,
+    [COMMAND_READ_OUTPUT] = run_request, [COMMAND_DEPLOY] = run_request,
+    [COMMAND_RELAUNCH] = run_request,    [COMMAND_CANCEL] = run_request,
+    [COMMAND_INFO] = run_request,        [COMMAND_ENQUEUE] = run_enqueue,
+    [COMMAND_PROVIDERS] = run_providers, [COMMAND_COMPLETION] = run_completion,
+    [COMMAND_HELP] = run_help,
 };
 
 static enum exit_status run_options(struct context *context)
@@ -287,10 +342,10 @@ enum exit_status run_line(int count, const char *const *words,
     enum exit_status status = EXIT_USAGE;
     arena_scoped struct arena *arena = arena_new(ARENA_MAX_BYTES);
     struct context context = {
-        .options = &options, .output = output, .arena = arena, .err = &err};
+        .options = &options, .get = get, .output = output, .arena = arena, .err = &err};
     if (!arena) {
         (void)error_set_memory(&err, "anything");
-    } else if (options_parse(count, words, get, &options, &err) != 0) {
+    } else if (options_parse(count, words, get, arena, &options, &err) != 0) {
         append_error(&output->err, &err);
         (void)buffer_append_text(&output->err, "attachctl: see attachctl --help\n");
         return EXIT_USAGE;

@@ -63,6 +63,11 @@ bool job_op_has_effects(enum job_op op)
     return op_table[op].has_effects;
 }
 
+uint64_t job_op_timeout_ms(enum job_op op)
+{
+    return op_table[op].timeout_ms;
+}
+
 bool job_is_name(const char *text, size_t bytes)
 {
     return name_is_valid(text, bytes, "._:-");

@@ -80,6 +80,8 @@ const char *job_op_name(enum job_op op);
 bool job_op_from_name(const char *name, enum job_op *ret_op);
 bool job_op_needs_execution(enum job_op op);
 bool job_op_has_effects(enum job_op op);
+/* timeout_ms of a job that has none. */
+uint64_t job_op_timeout_ms(enum job_op op);
 
 /* [A-Za-z0-9][A-Za-z0-9._:-]{0,127}: what queues, job ids and reply streams may be called.
  */

@@ -10,7 +10,12 @@
 #include "queue/refusal.h"
 #include "runtime/deadline.h"
 
-enum { CALL_ARENA_BYTES = 16 * 1024, BLOCK_MS = 1000, REPLIES_AT_ONCE = 64 };
+enum {
+    CALL_ARENA_BYTES = 16 * 1024,
+    BLOCK_MS = 1000,
+    REPLIES_AT_ONCE = 64,
+    SLOWEST_BYTES_PER_MS = 64, /* of a way to Redis that a job with an archive can take */
+};
 
 /* The last entry of the reply stream now: XREAD's `$` would be taken anew with every call.
  */
@@ -61,7 +66,7 @@ int producer_enqueue(struct queue *queue, const void *job, size_t bytes,
     call_add_text(&call, "*");
     call_add_text(&call, "job");
     call_add(&call, job, bytes);
-    result = connection_call(queue->commands, &call, 0, &reply);
+    result = connection_call(queue->commands, &call, bytes / SLOWEST_BYTES_PER_MS, &reply);
     if (result)
         return queue_set_error(result, "enqueue a job", err);
     if (reply->type != REDIS_REPLY_STRING)

@@ -355,12 +355,14 @@ class WithoutRedis(unittest.TestCase):
             asking = subprocess.Popen(
                 [BUILD / "attachctl", "info", "--provider", "p", "--sandbox", "s",
                  "--redis-url", f"redis://127.0.0.1:{silent.getsockname()[1]}"],
-                env=environment(), stdout=subprocess.DEVNULL)
+                env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             try:
                 silent.settimeout(DEADLINE_S)
                 connection, _ = silent.accept()
                 asking.send_signal(signal.SIGINT)
-                self.assertEqual(asking.wait(DEADLINE_S), -signal.SIGINT)
+                _, said = asking.communicate(timeout=DEADLINE_S)
+                self.assertEqual(asking.returncode, -signal.SIGINT)
+                self.assertEqual(said, b"attachctl: interrupted; nothing was enqueued\n")
                 connection.close()
             finally:
                 stop(asking)

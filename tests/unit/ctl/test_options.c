@@ -9,7 +9,7 @@
 #include "ctl/options.h"
 #include "queue/job.h"
 
-enum { MAX_WORDS = 16 };
+enum { MAX_WORDS = 64 };
 
 static const char *no_environment(const char *variable)
 {
@@ -24,18 +24,37 @@ static const char *full_environment(const char *variable)
     return strcmp(variable, "ATTACHD_QUEUE") == 0 ? "" : NULL;
 }
 
-/* Splits a line at blanks, in place, and parses it. */
+static struct arena *arena; /* of all tests */
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena = arena_new(1024 * 1024);
+    return arena ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_free(arena);
+    return 0;
+}
+
+/* Splits a line at blanks, in place, and parses it. The words live in the arena. */
 static int parse(char *line, struct options *options, struct error *err)
 {
-    const char *words[MAX_WORDS] = {0};
+    const char **words = arena_calloc(arena, MAX_WORDS, sizeof(*words));
     int count = 0;
     char *rest = NULL;
+    assert_non_null(words);
     for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         assert_true(count < MAX_WORDS);
         words[count++] = word;
     }
-    return options_parse(count, words, no_environment, options, err);
+    return options_parse(count, words, no_environment, arena, options, err);
 }
+
+#define ON "--provider p --sandbox s --execution-id e "
 
 static void wrong_lines_are_refused_with_what_is_wrong(void **state)
 {
@@ -79,6 +98,30 @@ static void wrong_lines_are_refused_with_what_is_wrong(void **state)
          "--raw cannot stand beside"},
         {"info --provider p --sandbox s --set region", "--set takes KEY=VALUE"},
         {"info --provider p --sandbox s --set =x", "--set takes KEY=VALUE"},
+        {"deploy " ON "--archive a", "deploy needs -- COMMAND"},
+        {"deploy " ON "--archive a --", "deploy needs -- COMMAND"},
+        {"deploy " ON "--archive a ./run.sh", "stands after --, and \"./run.sh\" does not"},
+        {"deploy " ON "-- ./run.sh", "deploy needs one of --archive"},
+        {"deploy " ON "--archive a --artifact-dir d -- c", "deploy needs one of --archive"},
+        {"deploy " ON "--archive a --url u --sha256 h -- c",
+         "deploy needs one of --archive"},
+        {"deploy " ON "--url u -- c", "--url and --sha256 stand together"},
+        {"deploy " ON "--archive a --sha256 h -- c", "--url and --sha256 stand together"},
+        {"deploy " ON "--archive - --stdin - -- c", "only one of the files can be -"},
+        {"deploy " ON "--archive - --env-file - -- c", "only one of the files can be -"},
+        {"deploy " ON "--env-file - --env-file - --archive a -- c",
+         "only one of the files can be -"},
+        {"relaunch --from f " ON "--stdin a --input b --input-path p",
+         "--stdin cannot stand beside --input"},
+        {"relaunch --from f " ON "--input b", "--input and --input-path stand together"},
+        {"relaunch --from f " ON "--input-path p", "--input and --input-path stand"},
+        {"relaunch --from f " ON "--env A=1", "relaunch does not take --env"},
+        {"relaunch --from f " ON "--cpu-seconds 1", "relaunch does not take --cpu-seconds"},
+        {"relaunch " ON, "relaunch needs --from E"},
+        {"relaunch --from f " ON "c", "\"c\" is one word too many"},
+        {"cancel " ON "--grace-ms 0", "--grace-ms takes an integer from 1"},
+        {"cancel " ON "--quiet", "cancel does not take --quiet"},
+        {"status " ON "--job-id j", "status does not take --job-id"},
         {"completion", "completion needs bash"},
         {"completion fish", "for bash only"},
         {"help frobnicate", "no command \"frobnicate\""},
@@ -136,6 +179,47 @@ static void flags_and_settings_are_collected(void **state)
     assert_string_equal(options.settings[1].value, "");
 }
 
+static void a_deploys_command_is_all_that_stands_behind_two_hyphens(void **state)
+{
+    char line[] =
+        "deploy " ON "--archive a.tgz --env A=1 --env-file f --env B --grace-ms 7 -q "
+        "--job-id j -- ./run.sh --env C -- -q";
+    static const char *const args[] = {"--env", "C", "--", "-q"};
+    struct options options;
+    struct error err = {0};
+    (void)state;
+    assert_int_equal(parse(line, &options, &err), 0);
+    assert_string_equal(options.operand, "./run.sh");
+    assert_int_equal(options.arg_count, 4);
+    for (size_t i = 0; i < options.arg_count; i++)
+        assert_string_equal(options.args[i], args[i]);
+    assert_int_equal(options.launch.env.count, 2);
+    assert_string_equal(options.launch.env.items[0], "A=1");
+    assert_string_equal(options.launch.env.items[1], "B");
+    assert_int_equal(options.launch.env_files.count, 1);
+    assert_int_equal(options.grace_ms, 7);
+    assert_true(options.quiet);
+    assert_string_equal(options.job_id, "j");
+}
+
+static void no_error_quotes_what_may_be_a_secret(void **state)
+{
+    static const char *const lines[] = {
+        "deploy --env A=1 B=hush",
+        "deploy --environment=A=hush",
+        "deploy " ON "--archive a --env A=hush --env-file - --stdin - -- c",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char line[256];
+        struct options options;
+        struct error err = {0};
+        (void)snprintf(line, sizeof(line), "%s", lines[i]);
+        assert_int_equal(parse(line, &options, &err), -1);
+        assert_null(strstr(err.message, "hush"));
+    }
+}
+
 static void words_after_two_hyphens_are_no_options(void **state)
 {
     char line[] = "enqueue -- --job.msgpack";
@@ -167,10 +251,10 @@ static void the_environment_stands_behind_the_line_and_before_the_default(void *
     struct options options;
     struct error err = {0};
     (void)state;
-    assert_int_equal(options_parse(1, words, full_environment, &options, &err), 0);
+    assert_int_equal(options_parse(1, words, full_environment, arena, &options, &err), 0);
     assert_string_equal(options.redis_url, "redis://from-environment/1");
     assert_string_equal(options.queue, "default");
-    assert_int_equal(options_parse(3, more, full_environment, &options, &err), 0);
+    assert_int_equal(options_parse(3, more, full_environment, arena, &options, &err), 0);
     assert_string_equal(options.redis_url, "redis://from-line");
 }
 
@@ -187,8 +271,10 @@ static void more_settings_than_a_job_takes_are_refused(void **state)
         words[i] = "--set";
         words[i + 1] = "k=v";
     }
-    assert_int_equal(options_parse(count - 2, words, no_environment, &options, &err), 0);
-    assert_int_equal(options_parse(count, words, no_environment, &options, &err), -1);
+    assert_int_equal(options_parse(count - 2, words, no_environment, arena, &options, &err),
+                     0);
+    assert_int_equal(options_parse(count, words, no_environment, arena, &options, &err),
+                     -1);
 }
 
 static void the_help_of_a_command_lists_just_its_options(void **state)
@@ -302,12 +388,12 @@ static void bash_knows_which_options_take_a_value(void **state)
             continue;
         (void)snprintf(words, sizeof(words), "attachctl --%s status \"\"", rows[i].name);
         complete_with_bash(words, offers, sizeof(offers));
-        expect_offers(offers, "providers", true);
+        expect_offers(offers, "relaunch", true);
         if (rows[i].values || strcmp(rows[i].name, "provider") == 0)
             continue;
         (void)snprintf(words, sizeof(words), "attachctl --%s \"\"", rows[i].name);
         complete_with_bash(words, offers, sizeof(offers));
-        expect_offers(offers, "providers", false);
+        expect_offers(offers, "relaunch", false);
     }
 }
 
@@ -325,6 +411,8 @@ int main(void)
         cmocka_unit_test(wrong_lines_are_refused_with_what_is_wrong),
         cmocka_unit_test(a_full_line_fills_every_member),
         cmocka_unit_test(flags_and_settings_are_collected),
+        cmocka_unit_test(a_deploys_command_is_all_that_stands_behind_two_hyphens),
+        cmocka_unit_test(no_error_quotes_what_may_be_a_secret),
         cmocka_unit_test(words_after_two_hyphens_are_no_options),
         cmocka_unit_test(help_and_version_ask_for_nothing_else),
         cmocka_unit_test(the_environment_stands_behind_the_line_and_before_the_default),
@@ -336,5 +424,5 @@ int main(void)
         cmocka_unit_test(bash_knows_which_options_take_a_value),
         cmocka_unit_test(bash_offers_the_values_of_a_stream),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }
