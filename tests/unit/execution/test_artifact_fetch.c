@@ -1,6 +1,7 @@
 /* Artifacts behind an address, against a server that plays scripts. */
 #include "artifact_scene.h"
 
+#include <ctype.h>
 #include <netdb.h>
 #include <openssl/evp.h>
 #include <signal.h>
@@ -149,6 +150,28 @@ static void other_bytes_than_those_named_are_refused(void **state)
     fetch(&scene);
     assert_upload_failed(&scene, false, "not the one in artifact.sha256");
     assert_int_equal(scene.requests, 1);
+}
+
+/* Every digit counts, and none by its case. */
+static void the_whole_hash_is_compared(void **state)
+{
+    (void)state;
+    const struct scripted_step script[] = {{SCRIPTED_EXPECT, NULL, 0},
+                                           {SCRIPTED_SEND, answer, answer_bytes},
+                                           {SCRIPTED_END, NULL, 0}};
+    char other[65];
+    memcpy(other, packed_sha256, sizeof(other));
+    other[63] = other[63] == '0' ? '1' : '0';
+    struct fetch_scene last_digit = {.script = script, .sha256 = other};
+    fetch(&last_digit);
+    assert_upload_failed(&last_digit, false, "not the one in artifact.sha256");
+    for (size_t i = 0; i < 64; i++)
+        other[i] = (char)toupper((unsigned char)packed_sha256[i]);
+    assert_string_not_equal(other, packed_sha256);
+    struct fetch_scene upper = {.script = script, .sha256 = other};
+    fetch(&upper);
+    assert_taken(&upper.scene);
+    scene_done(&upper.scene);
 }
 
 static void each_status_has_its_meaning(void **state)
@@ -327,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_artifact_is_fetched_and_checked),
         cmocka_unit_test(other_bytes_than_those_named_are_refused),
+        cmocka_unit_test(the_whole_hash_is_compared),
         cmocka_unit_test(each_status_has_its_meaning),
         cmocka_unit_test(nobody_there_may_pass),
         cmocka_unit_test(only_hosts_on_the_list_are_asked),
