@@ -47,7 +47,7 @@ struct header {
     bool v7_type; /* type NUL */
 };
 
-static inline void put(unsigned char *field, const char *text, size_t size)
+static inline void put_field(unsigned char *field, const char *text, size_t size)
 {
     size_t length = text ? strlen(text) : 0;
     assert_true(length <= size);
@@ -60,18 +60,18 @@ static inline void archive_header(struct archive *archive, const struct header *
     unsigned char block[512] = {0};
     char number[16];
     unsigned sum = 0;
-    put(block, header->name, 100);
+    put_field(block, header->name, 100);
     (void)snprintf(number, sizeof(number), "%07o", header->mode ? header->mode : 0644U);
-    put(block + 100, number, 8);
-    put(block + 108, "0000000", 8);
-    put(block + 116, "0000000", 8);
+    put_field(block + 100, number, 8);
+    put_field(block + 108, "0000000", 8);
+    put_field(block + 116, "0000000", 8);
     (void)snprintf(number, sizeof(number), "%011lo", header->size);
-    put(block + 124, number, 12);
-    put(block + 136, "00000000000", 12);
+    put_field(block + 124, number, 12);
+    put_field(block + 136, "00000000000", 12);
     block[156] = header->v7_type ? 0 : (unsigned char)(header->type ? header->type : '0');
-    put(block + 157, header->link, 100);
+    put_field(block + 157, header->link, 100);
     memcpy(block + 257, header->magic ? header->magic : "ustar\00000", 8);
-    put(block + 345, header->prefix, 155);
+    put_field(block + 345, header->prefix, 155);
     memset(block + 148, ' ', 8);
     for (size_t i = 0; i < sizeof(block); i++)
         sum += block[i];
