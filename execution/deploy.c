@@ -287,7 +287,11 @@ static size_t add_tools(const struct deploy *deploy, const char **arguments, siz
     bool uploads = !request->again || request->input.given;
     arguments[count++] = "setsid";
     arguments[count++] = "sleep";
-    arguments[count++] = request->again ? "cp" : "chmod";
+    arguments[count++] = "chmod";
+    arguments[count++] = "cat";
+    arguments[count++] = "tr";
+    if (request->again)
+        arguments[count++] = "cp";
     if (uploads) {
         arguments[count++] = "wc";
         arguments[count++] = "head";
@@ -357,7 +361,7 @@ SUSPENDS static int begin(struct deploy *deploy, struct status *ret_status,
     const struct limits *limits = &deploy->plan->launch.limits;
     char nonce[REMOTE_NONCE_LENGTH + 1];
     char numbers[5][NUMBER_SIZE];
-    const char *arguments[24] = {
+    const char *arguments[32] = {
         nonce,
         request->remote_dir ? request->remote_dir : "",
         request->execution_id,

@@ -23,13 +23,14 @@ enum { GRACE_MS = 2000, STARTUP_MS = 60 * 1000, INSTALL_MS = 60 * 1000 };
 
 extern const struct provider provider_local;
 
-static const char *const tools[] = {
-    "awk",    "base64",    "cat",   "chmod", "chown",    "cp",     "cut",   "date", "dd",
-    "df",     "dirname",   "env",   "expr",  "find",     "grep",   "gzip",  "head", "id",
-    "kill",   "ln",        "ls",    "mkdir", "mkfifo",   "mktemp", "mknod", "mv",   "nohup",
-    "od",     "printf",    "ps",    "pwd",   "readlink", "rm",     "rmdir", "sed",  "seq",
-    "setsid", "sha256sum", "sleep", "sort",  "stat",     "sync",   "tail",  "tar",  "tee",
-    "test",   "timeout",   "touch", "tr",    "true",     "uname",  "wc",    "xargs"};
+const char *const deploy_scene_tools[] = {
+    "awk",   "base64", "cat",     "chmod", "chown",  "cp",        "cut",     "date",
+    "dd",    "df",     "dirname", "env",   "expr",   "find",      "grep",    "gzip",
+    "head",  "id",     "kill",    "ln",    "ls",     "mkdir",     "mkfifo",  "mktemp",
+    "mknod", "mv",     "nohup",   "od",    "printf", "ps",        "pwd",     "readlink",
+    "rm",    "rmdir",  "sed",     "seq",   "setsid", "sha256sum", "sleep",   "sort",
+    "stat",  "sync",   "tail",    "tar",   "tee",    "test",      "timeout", "touch",
+    "tr",    "true",   "uname",   "wc",    "xargs",  NULL};
 
 /* ---- the folder of programs ---- */
 
@@ -58,6 +59,12 @@ static void link_tool(struct deploy_scene *scene, const char *name, const char *
     assert_int_equal(symlink(target, link), 0);
 }
 
+void deploy_scene_restore_tool(struct deploy_scene *scene, const char *tool)
+{
+    char path[64];
+    link_tool(scene, tool, target_of(scene->place, tool, path));
+}
+
 static void make_bin(struct deploy_scene *scene)
 {
     char path[64];
@@ -65,8 +72,8 @@ static void make_bin(struct deploy_scene *scene)
     if (mkdir(scene->bin, 0755) != 0)
         return;
     link_tool(scene, "sh", find_program(scene->place->shell->argv[0], path));
-    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
-        link_tool(scene, tools[i], target_of(scene->place, tools[i], path));
+    for (size_t i = 0; deploy_scene_tools[i]; i++)
+        deploy_scene_restore_tool(scene, deploy_scene_tools[i]);
 }
 
 void deploy_scene_forget_tool(struct deploy_scene *scene, const char *tool)

@@ -71,6 +71,9 @@ void deploy_scene_install(struct deploy_scene *scene, const char *hash,
 /* The execution `from` again, as `as`. */
 void deploy_scene_again(struct deploy_scene *scene, const char *from, const char *as);
 
+/* What is in the folder besides sh, NULL-ended. */
+extern const char *const deploy_scene_tools[];
+void deploy_scene_restore_tool(struct deploy_scene *scene, const char *tool);
 void deploy_scene_forget_tool(struct deploy_scene *scene, const char *tool);
 /* The tool does this first, in sh with the real tools. */
 void deploy_scene_before_tool(struct deploy_scene *scene, const char *tool,
