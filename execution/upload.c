@@ -152,6 +152,17 @@ static int compose_piece(struct sandbox *sandbox, const struct piece *piece,
                           err);
 }
 
+/* The detail lives in scratch; its first line is told in the message. */
+static void tell_why(const struct exec_result *result, struct error *err)
+{
+    size_t used = strlen(err->message);
+    int length = (int)strcspn(result->err.data, "\r\n");
+    if (length > 0)
+        (void)snprintf(err->message + used, sizeof(err->message) - used, ": %.*s", length,
+                       result->err.data);
+    err->detail = NULL;
+}
+
 SUSPENDS static int send_piece(struct sandbox *sandbox, const struct upload *upload,
                                struct piece *piece, const char *path, struct error *err)
 {
@@ -172,7 +183,7 @@ SUSPENDS static int send_piece(struct sandbox *sandbox, const struct upload *upl
     if (result.end == EXEC_EXITED && result.exit_code == 0)
         return 0;
     (void)ending_map(&result, "taking a piece of the upload", scratch, err);
-    err->detail = NULL; /* it lives in scratch */
+    tell_why(&result, err);
     return -1;
 }
 

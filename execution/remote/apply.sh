@@ -249,6 +249,8 @@ start() {
         give_up launch "$text"
         ;;
     *)
+        reason=$(why_unwritten "$directory/room" '')
+        text=$text${reason:+$nl$reason}
         say exit-code "$code"
         fail launch 'launch worker execution' "$text"
         give_up launch "$text"

@@ -67,8 +67,7 @@ write_text() {
     return 1
 }
 
-# take_execution: the execution's own lock, or the end with who has it. Where there is no room
-# for a lock, what was uploaded makes some, for the record at least.
+# take_execution: the execution's own lock, or the end with who has it.
 take_execution() {
     lock_try "$directory/attachd.lock" "$stale"
     case $? in
@@ -81,19 +80,35 @@ take_execution() {
         say lock "execution $lock_live $lock_seen"
         answer_and_end
         ;;
-    *)
-        trouble=$lock_error
-        fail "$phase" 'lock the execution' "$trouble"
-        [ -n "${bundle-}" ] || answer_and_end
-        rm -f "${bundle%.0}".*
-        lock_try "$directory/attachd.lock" "$stale" || answer_and_end
-        execution_beater=''
-        read_claim
-        [ "$claim_job" != "$job" ] || give_up "$phase" "$trouble"
-        leave_execution
-        answer_and_end
-        ;;
+    *) end_without_room "$lock_error" ;;
     esac
+}
+
+# end_without_room TEXT: ends where no lock can be held. What was uploaded makes room; a lock
+# without a name is enough to look, or to give up.
+end_without_room() {
+    trouble=$1
+    read_claim
+    if [ "$claim_job" = "$job" ]; then
+        rm -f "$directory"/bundle.attachd.*
+        if lock_briefly "$directory/attachd.lock" "$stale"; then
+            execution_beater=''
+            read_claim
+            look_at_execution >&2
+            if [ "$claim_job" = "$job" ] && ! is_launched; then
+                fail "$phase" 'lock the execution' "$trouble"
+                give_up "$phase" "$trouble"
+            fi
+            leave_execution
+            if [ "$claim_job" = "$job" ]; then
+                say result launched
+                show_facts
+                answer_and_end
+            fi
+        fi
+    fi
+    fail "$phase" 'lock the execution' "$trouble"
+    answer_and_end
 }
 
 leave_execution() {

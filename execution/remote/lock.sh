@@ -68,9 +68,10 @@ lock_look() {
 }
 
 # why_unwritten FILE TEXT: prints TEXT, or more of the reason where there is any: for a full
-# disk some shells' own printf says no more than "I/O error".
+# disk some shells' own printf says no more than "I/O error", and what failed may have given a
+# page or two back since.
 why_unwritten() {
-    if reason=$({ printf '%4096s' x | cat >"$1.probe"; } 2>&1); then reason=$2; fi
+    if reason=$({ printf '%65536s' x | cat >"$1.probe"; } 2>&1); then reason=$2; fi
     rm -f "$1.probe"
     printf '%s' "${reason:-$2}"
 }
@@ -104,6 +105,17 @@ lock_try() {
     lock_claim "$1" $((lock_number + 1)) && return 0
     lock_look "$1"
     return 1
+}
+
+# lock_briefly DIR STALE: as lock_try, but where there is no room for a name it is held without,
+# which is good for a moment only: nobody can tell that its owner lives.
+lock_briefly() {
+    lock_try "$1" "$2"
+    case $? in
+    0) return 0 ;;
+    1) return 1 ;;
+    *) lock_error=$(umask 066 && mkdir "$1" 2>&1) ;;
+    esac
 }
 
 # lock_share DIR PID: a lock of ours is held by that process too.
