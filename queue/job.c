@@ -8,6 +8,7 @@
 #include "runtime/name.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,8 @@ enum { SANDBOX_NAME_MAX = 48, SANDBOX_VALUE_MAX = 4096, PATH_BYTES_MAX = 4096 };
 enum { TIMEOUT_MAX_MS = 24 * 60 * 60 * 1000 };
 enum { ATTEMPTS_DEFAULT = 8, ATTEMPTS_MAX = 50, GRACE_DEFAULT_MS = 5000 };
 enum { READ_DEFAULT_BYTES = 1024 * 1024 };
+enum { DESTROY_ATTEMPTS_DEFAULT = 3, DESTROY_ATTEMPTS_MAX = 100 };
+enum { DESTROY_DELAY_DEFAULT_MS = 250, DESTROY_DELAY_MAX_MS = 60 * 60 * 1000 };
 
 static const struct {
     const char *name;
@@ -494,6 +497,25 @@ static int read_deploy(struct job *job, struct arena *arena, struct error *err)
     return job_deploy_read(job->map, job->op == JOB_RELAUNCH, arena, deploy, err);
 }
 
+/* The attempts as the original takes them, 1.9 as 1 and 0 too; NaN, of which it makes no
+ * attempt at all, is refused. */
+static int read_destroy(struct job *job, struct error *err)
+{
+    const struct message *attempts = find(job->map, "attempts");
+    int64_t delay_ms = DESTROY_DELAY_DEFAULT_MS;
+    job->destroy.attempts = DESTROY_ATTEMPTS_DEFAULT;
+    if (attempts && message_number(attempts, "attempts", &job->destroy.attempts, err))
+        return -1;
+    if (!(fabs(job->destroy.attempts) <= DESTROY_ATTEMPTS_MAX))
+        return error_set_field(err, "attempts", "attempts must be at most %d",
+                               DESTROY_ATTEMPTS_MAX);
+    if (read_integer(job->map, "delay_ms", "delay_ms", 0, DESTROY_DELAY_MAX_MS, &delay_ms,
+                     err))
+        return -1;
+    job->destroy.delay_ms = (uint64_t)delay_ms;
+    return 0;
+}
+
 static int read_operation(struct job *job, struct arena *arena, struct error *err)
 {
     switch (job->op) {
@@ -504,9 +526,12 @@ static int read_operation(struct job *job, struct arena *arena, struct error *er
         return read_read(job, err);
     case JOB_READ_OUTPUT:
         return read_output(job, err);
+    case JOB_DESTROY:
+        return read_destroy(job, err);
     case JOB_STATUS:
     case JOB_CANCEL:
     case JOB_INFO:
+    case JOB_STOP:
     default:
         return 0;
     }

@@ -24,7 +24,9 @@
     X(JOB_CANCEL, "cancel", true, 30000, true)                                             \
     X(JOB_INFO, "info", false, 30000, false)                                               \
     X(JOB_DEPLOY, "deploy", true, 900000, true)                                            \
-    X(JOB_RELAUNCH, "relaunch", true, 900000, true)
+    X(JOB_RELAUNCH, "relaunch", true, 900000, true)                                        \
+    X(JOB_STOP, "stop", false, 30000, true)                                                \
+    X(JOB_DESTROY, "destroy", false, 30000, true)
 
 enum job_op {
 #define JOB_OP_ENUM(op, name, needs_execution, timeout_ms, has_effects) op,
@@ -46,6 +48,11 @@ struct job_read_stream {
     bool wanted;
     uint64_t offset;    /* at most INT64_MAX */
     uint64_t max_bytes; /* 1 to JOB_READ_MAX_BYTES, for each stream */
+};
+
+struct job_destroy {
+    double attempts;   /* finite, at most 100, default 3; less than 1 counts as 1 */
+    uint64_t delay_ms; /* between two attempts; at most an hour, default 250 */
 };
 
 /* Texts live in the arena; NULL: absent. */
@@ -74,6 +81,7 @@ struct job {
     struct job_read_stream read_stdout;
     struct job_read_stream read_stderr;
     const struct job_deploy *deploy; /* of deploy and relaunch */
+    struct job_destroy destroy;      /* of destroy */
 };
 
 const char *job_op_name(enum job_op op);

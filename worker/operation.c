@@ -7,6 +7,7 @@
 #include "execution/attach.h"
 #include "execution/cancel.h"
 #include "execution/deploy.h"
+#include "execution/lifecycle.h"
 #include "queue/progress.h"
 #include "queue/reply.h"
 
@@ -16,6 +17,7 @@ struct answer_parts {
     const struct sandbox *sandbox;
     struct attach_result attach;
     struct sandbox_info info;
+    struct destroy_result destroy;
     const char *const *capabilities;
 };
 
@@ -170,6 +172,22 @@ static void write_info(msgpack_packer *packer, const void *arg)
     pack_names(packer, parts->capabilities);
 }
 
+static void write_stopped(msgpack_packer *packer, const void *arg)
+{
+    (void)arg;
+    msgpack_pack_map(packer, 1);
+    reply_pack_key_text(packer, "state", sandbox_state_name(SANDBOX_STOPPED));
+}
+
+static void write_destroy(msgpack_packer *packer, const void *arg)
+{
+    const struct destroy_result *destroy = &((const struct answer_parts *)arg)->destroy;
+    msgpack_pack_map(packer, 2 + (size_t)(destroy->message != NULL));
+    reply_pack_key_text(packer, "state", destroy_state_name(destroy->state));
+    reply_pack_key_int(packer, "attempts", destroy->attempts);
+    (void)pack_optional(packer, "message", destroy->message);
+}
+
 static struct output_request output_request_of(const struct job_read_stream *stream)
 {
     return (struct output_request){
@@ -215,6 +233,23 @@ SUSPENDS static int run_info(const struct operation_request *request, struct are
         return -1;
     parts->info = result.info;
     return 0;
+}
+
+SUSPENDS static int run_stop(const struct operation_request *request, struct arena *arena,
+                             struct answer_parts *parts, struct error *err)
+{
+    (void)arena;
+    (void)parts;
+    return lifecycle_stop(request->sandbox, err);
+}
+
+SUSPENDS static int run_destroy(const struct operation_request *request,
+                                struct arena *arena, struct answer_parts *parts,
+                                struct error *err)
+{
+    const struct job_destroy *job = &request->job->destroy;
+    const struct destroy_request wanted = {job->attempts, job->delay_ms};
+    return lifecycle_destroy(request->sandbox, &wanted, arena, &parts->destroy, err);
 }
 
 /* ---- deploy and relaunch ---- */
@@ -339,23 +374,26 @@ SUSPENDS static int run_deploy(const struct operation_request *request, struct a
 }
 
 static const struct {
-    bool needs_exec;
+    enum capability needs; /* of the kind of sandbox; CAPABILITY_COUNT: nothing */
     SUSPENDS int (*run)(const struct operation_request *request, struct arena *arena,
                         struct answer_parts *parts, struct error *err);
     void (*write)(msgpack_packer *packer, const void *arg);
 } operations[] = {
-    [JOB_ATTACH] = {true, run_look, write_handle},
-    [JOB_STATUS] = {true, run_look, write_status},
-    [JOB_READ_OUTPUT] = {true, run_look, write_piece},
-    [JOB_CANCEL] = {true, run_cancel, write_status},
-    [JOB_INFO] = {false, run_info, write_info},
-    [JOB_DEPLOY] = {true, run_deploy, write_handle},
-    [JOB_RELAUNCH] = {true, run_deploy, write_handle},
+    [JOB_ATTACH] = {CAPABILITY_EXECUTE_COMMAND, run_look, write_handle},
+    [JOB_STATUS] = {CAPABILITY_EXECUTE_COMMAND, run_look, write_status},
+    [JOB_READ_OUTPUT] = {CAPABILITY_EXECUTE_COMMAND, run_look, write_piece},
+    [JOB_CANCEL] = {CAPABILITY_EXECUTE_COMMAND, run_cancel, write_status},
+    [JOB_INFO] = {CAPABILITY_COUNT, run_info, write_info},
+    [JOB_DEPLOY] = {CAPABILITY_EXECUTE_COMMAND, run_deploy, write_handle},
+    [JOB_RELAUNCH] = {CAPABILITY_EXECUTE_COMMAND, run_deploy, write_handle},
+    [JOB_STOP] = {CAPABILITY_STOP, run_stop, write_stopped},
+    [JOB_DESTROY] = {CAPABILITY_COUNT, run_destroy, write_destroy},
 };
 
-bool operation_needs_exec(enum job_op op)
+int operation_require(enum job_op op, const struct provider *provider, struct error *err)
 {
-    return operations[op].needs_exec;
+    enum capability needs = operations[op].needs;
+    return needs == CAPABILITY_COUNT ? 0 : provider_require(provider, needs, err);
 }
 
 int operation_run(const struct operation_request *request, struct arena *arena,

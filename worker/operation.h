@@ -16,9 +16,9 @@ struct operation_result {
     const void *arg;                                        /* in the job's arena */
 };
 
-/* Whether the operation needs a sandbox that executes commands; checked before anything
- * else that is particular to it. */
-bool operation_needs_exec(enum job_op op);
+/* 0, or capability_unavailable where this kind of sandbox lacks what the operation cannot
+ * do without; checked before anything else that is particular to it. */
+int operation_require(enum job_op op, const struct provider *provider, struct error *err);
 
 struct operation_request {
     const struct job *job;

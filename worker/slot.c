@@ -135,10 +135,9 @@ static int check_capability(const struct slot *slot, struct error *err)
 {
     const struct job *job = &slot->job;
     enum job_op op = JOB_ATTACH;
-    if (!slot->profile || !job->op_name || !job_op_from_name(job->op_name, &op) ||
-        !operation_needs_exec(op))
+    if (!slot->profile || !job->op_name || !job_op_from_name(job->op_name, &op))
         return 0;
-    return provider_require(slot->profile->provider, CAPABILITY_EXECUTE_COMMAND, err);
+    return operation_require(op, slot->profile->provider, err);
 }
 
 /* Reads the job as far as it can be read and decides whether it is run at all. */

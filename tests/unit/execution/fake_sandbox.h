@@ -29,6 +29,8 @@ struct fake_sandbox {
     enum error_code exec_error;
     int failing_execs; /* so many end in exec_error, then it works; 0: all */
     int exec_error_exit_code;
+    enum error_code destroy_error; /* ERROR_NONE: as failing_destroys says */
+    int failing_destroys;          /* so many fail, then it works */
     enum error_code directory_error;
     const char *body; /* the answer between the marks */
     size_t body_bytes;
@@ -41,6 +43,8 @@ struct fake_sandbox {
     /* what it was asked */
     int probes;
     int wakes;
+    int stops;
+    int destroys;
     int execs;
     char script[512]; /* its beginning: the arguments */
     uint64_t timeout_ms;
@@ -76,6 +80,24 @@ static int fake_wake(struct sandbox *sandbox, struct error *err)
         return fake_error(err, fake->wake_error);
     fake->state = fake->woken_state;
     fake->expires_at_ms = fake->woken_expires_at_ms;
+    return 0;
+}
+
+static int fake_stop(struct sandbox *sandbox, struct error *err)
+{
+    (void)err;
+    ((struct fake_sandbox *)sandbox)->stops++;
+    return 0;
+}
+
+static int fake_destroy(struct sandbox *sandbox, struct error *err)
+{
+    struct fake_sandbox *fake = (struct fake_sandbox *)sandbox;
+    fake->destroys++;
+    if (fake->destroy_error)
+        return fake_error(err, fake->destroy_error);
+    if (fake->destroys <= fake->failing_destroys)
+        return error_set(err, ERROR_PROVIDER_UNAVAILABLE, "transient destroy failure");
     return 0;
 }
 
@@ -153,6 +175,8 @@ static void fake_init(struct fake_sandbox *fake)
                      .probe = fake_probe,
                      .exec = fake_exec,
                      .wake = fake_wake,
+                     .stop = fake_stop,
+                     .destroy = fake_destroy,
                      .check_directory = fake_check_directory},
         .state = SANDBOX_RUNNING,
         .woken_state = SANDBOX_RUNNING,

@@ -11,6 +11,7 @@
 
 #include "execution/cancel.h"
 #include "execution/layout.h"
+#include "execution/lifecycle.h"
 #include "execution/limits.h"
 #include "execution/output.h"
 #include "execution/status.h"
@@ -21,6 +22,8 @@
     "{\"error\": \"sandbox fake-sandbox-1 is " state " and will not come back\"}"
 #define UNREADABLE "{\"state\": \"unknown\", \"executionId\": \"attempt-1\"}"
 #define REFUSED    "{\"error\": \"refused when the job is decoded\"}"
+
+enum { LOAD_FLAGS = JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | JSON_DECODE_ANY };
 
 extern const char remote_begin_sh[];
 extern const char remote_launch_sh[];
@@ -81,6 +84,7 @@ static const struct difference {
     {208, "W25", "{\"error\": \"quota\"}"},
     {209, "W26", REFUSED},
     {211, "W26", REFUSED},
+    {219, "W22", REFUSED},
     {224, "W5",
      "{\"result\": {\"state\": \"starting\", \"executionId\": \"attempt-1\"}, "
      "\"commands\": 1}"},
@@ -660,6 +664,78 @@ static json_t *run_failed_status(const json_t *input, const json_t *expected)
     return result;
 }
 
+/* ---- stop and destroy ---- */
+
+struct lifecycle_call {
+    struct fake_sandbox fake;
+    struct destroy_request request;
+    struct arena *arena;
+    struct destroy_result result;
+    struct error err;
+    int returned;
+};
+
+static void stop_in_task(void *arg)
+{
+    struct lifecycle_call *call = arg;
+    call->returned = lifecycle_stop(&call->fake.sandbox, &call->err);
+}
+
+static void destroy_in_task(void *arg)
+{
+    struct lifecycle_call *call = arg;
+    call->returned = lifecycle_destroy(&call->fake.sandbox, &call->request, call->arena,
+                                       &call->result, &call->err);
+}
+
+static json_t *run_stop(const json_t *input, const json_t *expected)
+{
+    (void)expected;
+    struct lifecycle_call call = {0};
+    fake_init(&call.fake);
+    if (strcmp(json_string_value(input), "no stop member") == 0)
+        call.fake.provider.stop = NULL;
+    support_run_task(stop_in_task, &call);
+    if (call.returned != 0)
+        return json_pack("{s:s}", "error", call.err.message);
+    return json_pack("{s:f, s:s}", "stopped", (double)call.fake.stops, "status",
+                     sandbox_state_name(call.fake.state));
+}
+
+static json_t *destroy_refused(struct lifecycle_call *call, const json_t *input)
+{
+    const json_t *options = json_object_get(input, "options");
+    const json_t *attempts = json_object_get(options, "attempts");
+    const json_t *delay_ms = json_object_get(options, "delayMs");
+    call->request.attempts = attempts ? json_number_value(attempts) : 3;
+    call->request.delay_ms = delay_ms ? (uint64_t)json_number_value(delay_ms) : 1;
+    call->fake.failing_destroys =
+        (int)json_number_value(json_object_get(input, "failures"));
+    return json_is_string(attempts) ? json_loads(REFUSED, LOAD_FLAGS, NULL) : NULL;
+}
+
+static json_t *run_destroy(const json_t *input, const json_t *expected)
+{
+    (void)expected;
+    struct lifecycle_call call = {.request = {3, 1}, .arena = arena_new(FAKE_ARENA_MAX)};
+    fake_init(&call.fake);
+    if (json_is_string(input))
+        call.fake.provider.destroy = NULL;
+    json_t *result = destroy_refused(&call, input);
+    if (!result) {
+        support_run_task(destroy_in_task, &call);
+        assert_int_equal(call.returned, 0);
+        result = json_pack("{s:s, s:f}", "state", destroy_state_name(call.result.state),
+                           "attempts", (double)call.result.attempts);
+        if (call.result.message)
+            (void)json_object_set_new(result, "error", json_string(call.result.message));
+        if (call.fake.destroys > 0)
+            set_number(result, "calls", call.fake.destroys);
+    }
+    arena_free(call.arena);
+    return result;
+}
+
 static const struct {
     const char *name;
     json_t *(*run)(const json_t *input, const json_t *expected);
@@ -677,11 +753,12 @@ static const struct {
     {"limits", run_limits, 7},
     {"launch", run_launch, 5},
     {"failed_status", run_failed_status, 4},
+    {"stop", run_stop, 2},
+    {"destroy", run_destroy, 6},
 };
 
 enum {
     GROUP_COUNT = sizeof(groups) / sizeof(groups[0]),
-    LOAD_FLAGS = JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | JSON_DECODE_ANY
 };
 
 static const struct difference *find_difference(int n)

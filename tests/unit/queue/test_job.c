@@ -445,6 +445,43 @@ static void the_keys_of_read_output_have_their_good_and_bad_forms(void **state)
     CHECK("'attach", elsewhere);
 }
 
+static void the_keys_of_destroy_have_their_good_and_bad_forms(void **state)
+{
+    (void)state;
+    static const struct verdict verdicts[] = {
+        {"attempts", "00", ERROR_NONE, NULL},
+        {"attempts", "ff", ERROR_NONE, NULL},
+        {"attempts", "64", ERROR_NONE, NULL},
+        {"attempts", "cb 3ffe666666666666", ERROR_NONE, NULL},
+        {"attempts", "65", ERROR_INVALID_ARGUMENT, NULL},
+        {"attempts", "cb 7ff8000000000000", ERROR_INVALID_ARGUMENT, NULL},
+        {"attempts", "cb 7ff0000000000000", ERROR_INVALID_ARGUMENT, NULL},
+        {"attempts", "'3", ERROR_INVALID_ARGUMENT, NULL},
+        {"delay_ms", "00", ERROR_NONE, NULL},
+        {"delay_ms", "ce 0036ee80", ERROR_NONE, NULL},
+        {"delay_ms", "ce 0036ee81", ERROR_INVALID_ARGUMENT, NULL},
+        {"delay_ms", "ff", ERROR_INVALID_ARGUMENT, NULL},
+        {"delay_ms", "cb 3fe0000000000000", ERROR_INVALID_ARGUMENT, NULL},
+    };
+    static const struct verdict elsewhere[] = {{"attempts", "'3", ERROR_NONE, NULL},
+                                               {"delay_ms", "ff", ERROR_NONE, NULL}};
+    CHECK("'destroy", verdicts);
+    CHECK("'stop", elsewhere);
+}
+
+static void destroy_gets_the_originals_defaults(void **state)
+{
+    (void)state;
+    struct reading reading;
+    read_with(&reading, "op", "'destroy");
+    assert_int_equal(reading.result, 0);
+    assert_int_equal(job_read_arguments(&reading.job, reading.arena, &reading.err), 0);
+    assert_float_equal(reading.job.destroy.attempts, 3, 0);
+    assert_int_equal(reading.job.destroy.delay_ms, 250);
+    assert_int_equal(reading.job.timeout_ms, 30000);
+    finish(&reading);
+}
+
 static void both_streams_of_read_share_the_limit(void **state)
 {
     (void)state;
@@ -680,7 +717,8 @@ static void an_unknown_operation_is_told_which_there_are(void **state)
     read_with(&reading, "op", "'teleport");
     assert_string_equal(reading.err.message,
                         "unknown operation \"teleport\"; there are attach, status, "
-                        "read_output, cancel, info, deploy, relaunch");
+                        "read_output, cancel, info, deploy, relaunch, "
+                        "stop, destroy");
     finish(&reading);
     /* Cut at 64 bytes, between characters: one byte and then two at a time. */
     op[1] = 'x';
@@ -918,6 +956,10 @@ static void operations_have_names(void **state)
     assert_int_equal(op, JOB_READ_OUTPUT);
     assert_true(job_op_needs_execution(JOB_STATUS));
     assert_false(job_op_needs_execution(JOB_INFO));
+    assert_false(job_op_needs_execution(JOB_STOP));
+    assert_false(job_op_needs_execution(JOB_DESTROY));
+    assert_true(job_op_has_effects(JOB_STOP));
+    assert_true(job_op_has_effects(JOB_DESTROY));
 }
 
 int main(void)
@@ -930,6 +972,8 @@ int main(void)
         cmocka_unit_test(every_argument_has_its_good_and_bad_forms),
         cmocka_unit_test(the_read_map_has_its_good_and_bad_forms),
         cmocka_unit_test(the_keys_of_read_output_have_their_good_and_bad_forms),
+        cmocka_unit_test(the_keys_of_destroy_have_their_good_and_bad_forms),
+        cmocka_unit_test(destroy_gets_the_originals_defaults),
         cmocka_unit_test(both_streams_of_read_share_the_limit),
         cmocka_unit_test(read_output_wants_the_stream_it_names),
         cmocka_unit_test(a_grace_that_is_not_above_zero_gets_the_words_callers_match),
