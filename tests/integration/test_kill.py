@@ -16,8 +16,14 @@ from support import (
 )
 
 
+def cancel_job(job_id, sandbox):
+    job = attach_job(job_id, sandbox=sandbox, execution_id="e1")
+    del job["read"]
+    return {**job, "op": "cancel"}
+
+
 class Kill(IntegrationTest):
-    lease_ms = 1000
+    lease_ms = 400  # what a killed worker held comes to another after this, for each step
 
     def setUp(self):
         super().setUp()
@@ -70,6 +76,14 @@ class Kill(IntegrationTest):
                 self.assertTrue(reply.ok, reply.body)
                 look(reply, job)
 
+    def finish(self, job):
+        """A job that comes before the one whose worker is killed."""
+        worker = self.start_worker(local=True)
+        self.enqueue(job)
+        self.assertTrue(self.wait_reply(job["id"]).ok)
+        worker.stop()
+        self.client.flushall()
+
     def end_executions(self):
         for pid in processes_below(self.root):
             with contextlib.suppress(ProcessLookupError):
@@ -118,23 +132,48 @@ class Kill(IntegrationTest):
         finally:
             self.end_executions()
 
+    def test_a_relaunch_makes_one_execution_wherever_its_worker_is_killed(self):
+        def job_of(step):
+            sandbox = f"box{step}"
+            os.mkdir(os.path.join(self.root, sandbox))
+            self.finish(deploy_job(f"d{step}", sandbox=sandbox))
+            self.finish(cancel_job(f"c{step}", sandbox))
+            return {
+                "v": 1,
+                "id": f"j{step}",
+                "op": "relaunch",
+                "sandbox": {"provider": "local", "id": sandbox},
+                "execution_id": "e2",
+                "from_execution_id": "e1",
+                "input": {"type": "stdin", "data": b"again"},
+            }
+
+        def look(reply, job):
+            sandbox = job["sandbox"]["id"]
+            self.assertEqual("running", reply.result["status"]["state"])
+            wait_until(lambda: self.starts(sandbox) > 1, "the second start")
+            self.assertEqual(2, self.starts(sandbox))
+            self.assertEqual([], self.left_over(sandbox))
+            self.end_executions()
+
+        try:
+            self.each_step("relaunch", job_of, look)
+        finally:
+            self.end_executions()
+
     def test_a_cancel_ends_the_execution_wherever_its_worker_is_killed(self):
         def job_of(step):
             sandbox = f"box{step}"
             os.mkdir(os.path.join(self.root, sandbox))
-            worker = self.start_worker(local=True)
-            self.enqueue(deploy_job(f"d{step}", sandbox=sandbox))
-            self.assertTrue(self.wait_reply(f"d{step}").ok)
-            worker.stop()
-            self.client.flushall()
-            job = attach_job(f"j{step}", sandbox=sandbox, execution_id="e1")
-            del job["read"]
-            return {**job, "op": "cancel"}
+            self.finish(deploy_job(f"d{step}", sandbox=sandbox))
+            return cancel_job(f"j{step}", sandbox)
 
         def look(reply, job):
             self.assertEqual("cancelled", reply.result["status"]["state"])
             sandbox = job["sandbox"]["id"]
-            self.assertEqual([], processes_below(os.path.join(self.root, sandbox)))
+            # The dead worker's own command may still be about to end.
+            below = os.path.join(self.root, sandbox)
+            wait_until(lambda: not processes_below(below), "the end of all processes")
             self.assertEqual([], self.left_over(sandbox))
 
         try:
