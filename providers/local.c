@@ -97,6 +97,7 @@ static const char *const *base_environment(const struct profile *profile, const 
             return NULL;
         put_variable(&environment, entry);
     }
+    put_variable(&environment, mark); /* again, and last: nobody hides from a stop */
     return environment.entries;
 }
 
@@ -317,6 +318,7 @@ static const char *const *command_environment(const struct local *local,
         put_variable(&environment, *entry);
     for (const char *const *entry = own; *entry; entry++)
         put_variable(&environment, *entry);
+    put_variable(&environment, local->mark);
     return environment.entries;
 }
 
@@ -331,20 +333,48 @@ static int open_running(const struct local *local, struct error *err)
 }
 
 /* Where the command starts: the sandbox's directory or one beneath it. */
-static int open_cwd(const struct local *local, const char *cwd, struct error *err)
+static int open_cwd(const struct local *local, int directory_fd, const char *cwd,
+                    struct error *err)
 {
-    int directory_fd = open_running(local, err);
-    if (directory_fd < 0 || !cwd)
-        return directory_fd;
-    const char *inner = check_text(local, "cwd", cwd, err);
-    int fd = -1;
-    if (inner) {
-        fd = open_beneath(directory_fd, inner, O_PATH | O_DIRECTORY);
-        if (fd < 0)
-            (void)refuse_path(errno, "cwd", cwd, err);
-    }
-    (void)close(directory_fd);
+    const char *inner = cwd ? check_text(local, "cwd", cwd, err) : ".";
+    if (!inner)
+        return -1;
+    int fd = cwd ? open_beneath(directory_fd, inner, O_PATH | O_DIRECTORY)
+                 : openat(directory_fd, inner, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        (void)refuse_path(errno, "cwd", cwd ? cwd : inner, err);
     return fd;
+}
+
+/* A command that is being started, and the directory that it was found fit to run in. */
+struct start {
+    const struct local *local;
+    int directory_fd;
+    bool refused;
+};
+
+/* In the thread pool, once the command runs. A stop or a destroy that came in between, on
+ * whatever worker, may have looked for processes before there was this one; one that comes
+ * later finds it. */
+static bool is_still_fit(void *arg)
+{
+    struct start *start = arg;
+    struct stat before;
+    struct stat now;
+    fd_scoped int fd = local_open_directory(start->local, NULL);
+    start->refused = fd < 0 || local_is_stopped(fd) ||
+                     fstat(start->directory_fd, &before) != 0 || fstat(fd, &now) != 0 ||
+                     before.st_dev != now.st_dev || before.st_ino != now.st_ino;
+    return !start->refused;
+}
+
+static int refuse_start(const struct local *local, struct error *err)
+{
+    fd_scoped int fd = open_running(local, err);
+    if (fd < 0)
+        return -1;
+    return error_set(err, ERROR_SANDBOX_STOPPED,
+                     "sandbox %.100s was stopped while a command was started", local->id);
 }
 
 static struct exec_output as_exec_output(const struct process_output *output)
@@ -374,13 +404,19 @@ SUSPENDS static int local_exec(struct sandbox *sandbox, const struct exec_reques
     const char *const *env = command_environment(local, request->env, arena);
     if (!env)
         return error_set_memory(err, "a command's environment");
-    fd_scoped int cwd_fd = open_cwd(local, request->cwd, err);
+    fd_scoped int directory_fd = open_running(local, err);
+    if (directory_fd < 0)
+        return -1;
+    fd_scoped int cwd_fd = open_cwd(local, directory_fd, request->cwd, err);
     if (cwd_fd < 0)
         return -1;
+    struct start start = {local, directory_fd, false};
     const char *const argv[] = {"/bin/sh", "-c", request->script, NULL};
     const struct process_request process_request = {.argv = argv,
                                                     .env = env,
                                                     .cwd_fd = cwd_fd,
+                                                    .is_wanted = is_still_fit,
+                                                    .is_wanted_arg = &start,
                                                     .timeout_ms = request->timeout_ms,
                                                     .grace_ms = GRACE_MS,
                                                     .output_limit_bytes =
@@ -388,6 +424,8 @@ SUSPENDS static int local_exec(struct sandbox *sandbox, const struct exec_reques
     struct process_result result;
     if (process_run(&process_request, arena, &result, err) != 0)
         return -1;
+    if (start.refused)
+        return refuse_start(local, err);
     *ret_result = (struct exec_result){.end = as_exec_end(result.end),
                                        .exit_code = result.exit_code,
                                        .signal = result.signal,

@@ -1,4 +1,4 @@
-/* For local.c and the file beside it: the handle of a directory. */
+/* For local.c and the files beside it: the handle of a directory. */
 #pragma once
 
 #include "providers/provider.h"
@@ -23,6 +23,16 @@ int local_open_directory(const struct local *local, struct error *err);
 
 /* Whether the sandbox was stopped. */
 bool local_is_stopped(int directory_fd);
+
+/* Ends every process that bears the mark: TERM, a grace, KILL. 0 once none is left. */
+SUSPENDS int local_end_processes(const struct local *local, struct error *err);
+
+/* Gives the directory a name that no sandbox can have. 0 or errno. */
+int local_rename_to_gone(const struct local *local);
+
+/* Removes all of this sandbox that has such a name. Errors: provider_unavailable, which
+ * names what cannot be removed; those of the task. */
+SUSPENDS int local_remove_gone(const struct local *local, struct error *err);
 
 /* The members of the provider that local_lifecycle.c has. */
 SUSPENDS int local_wake(struct sandbox *sandbox, struct error *err);

@@ -162,6 +162,9 @@ static void spawn(void *arg)
     process->spawn_errno = open_pipes(process);
     if (!process->spawn_errno)
         process->spawn_errno = spawn_child(process);
+    if (!process->spawn_errno && process->request->is_wanted &&
+        !process->request->is_wanted(process->request->is_wanted_arg))
+        (void)kill(-process->pid, SIGKILL); /* nobody has reaped it yet */
     for (size_t i = 0; i < 3; i++) {
         if (process->child_fds[i] >= 0)
             (void)close(process->child_fds[i]);

@@ -23,7 +23,10 @@ struct process_request {
         *argv;              /* NULL-ended; argv[0] is a path, or a name looked up in PATH */
     const char *const *env; /* NULL-ended, the whole environment; NULL: an empty one */
     int cwd_fd;             /* a directory to start in; -1: ours */
-    const void *input;      /* bytes for standard input; NULL: /dev/null */
+    /* NULL, or called in the thread pool once the child runs: false, and it gets KILL. */
+    bool (*is_wanted)(void *arg);
+    void *is_wanted_arg;
+    const void *input; /* bytes for standard input; NULL: /dev/null */
     size_t input_bytes;
     uint64_t timeout_ms; /* then TERM to the group, grace_ms, KILL; 0: none */
     uint64_t grace_ms;   /* between TERM and KILL; 0: KILL at once */
