@@ -24,7 +24,13 @@ int local_open_directory(const struct local *local, struct error *err);
 /* Whether the sandbox was stopped. */
 bool local_is_stopped(int directory_fd);
 
-/* Ends every process that bears the mark: TERM, a grace, KILL. 0 once none is left. */
+/* The processes that bear the mark. TERM and a grace: 0 with how many are left after it. */
+SUSPENDS int local_ask_to_end(const struct local *local, int *ret_left, struct error *err);
+
+/* KILL: 0 once none is left. */
+SUSPENDS int local_kill(const struct local *local, struct error *err);
+
+/* The one, then, where any is left, the other. */
 SUSPENDS int local_end_processes(const struct local *local, struct error *err);
 
 /* Gives the directory a name that no sandbox can have. 0 or errno. */

@@ -1,9 +1,9 @@
 /* Stopping, waking and destroying a directory.
  *
  * A stopped sandbox has no process and a mark in its directory: commands are refused until
- * it is woken. Destroying takes the directory away: its name is gone at once, in one step,
- * then its processes are ended, then what it held is removed. Each step can be the last one
- * of a worker; the next destroy goes on from there, also where the name is gone. */
+ * it is woken. Destroying stops it as far as that can be done, takes its name away in one
+ * step, kills what still runs and removes what it held. Each step can be the last one of a
+ * worker; the next destroy goes on from there, also where the name is gone. */
 #include "providers/local.h"
 
 #include <errno.h>
@@ -69,32 +69,40 @@ int local_wake(struct sandbox *sandbox, struct error *err)
 
 /* ---- destroy ---- */
 
-/* Takes the name away. No mark is needed for that, so a full disk is no hindrance, and a
- * command that is just being started finds the directory gone (see local_exec). */
-static int take_away(const struct local *local, bool *ret_was_there, struct error *err)
+/* The mark and TERM come before the name goes: programs that end in order write to their
+ * directory. Neither has to succeed, the disk may be full, and what is started all the same
+ * gets KILL later: a command that is just being started finds the directory gone (see
+ * local_exec). */
+SUSPENDS static int take_away(const struct local *local, int directory_fd,
+                              bool *ret_was_there, struct error *err)
 {
-    struct error why = {0};
-    fd_scoped int directory_fd = local_open_directory(local, &why);
-    int failed = directory_fd < 0 ? 0 : local_rename_to_gone(local);
-    if (directory_fd < 0 && why.code != ERROR_SANDBOX_NOT_FOUND) {
-        if (err)
-            *err = why;
+    int left = 0;
+    (void)put_mark(directory_fd);
+    if (local_ask_to_end(local, &left, err) != 0)
         return -1;
-    }
+    int failed = local_rename_to_gone(local);
     if (failed && failed != ENOENT)
         return error_set(err, ERROR_PROVIDER_UNAVAILABLE,
                          "the directory of sandbox \"%s\" cannot be taken away: %s",
                          local->id, strerror(failed));
-    *ret_was_there = directory_fd >= 0 && !failed;
+    *ret_was_there = !failed;
     return 0;
 }
 
 int local_destroy(struct sandbox *sandbox, struct error *err)
 {
     const struct local *local = (const struct local *)sandbox;
+    struct error why = {0};
     bool was_there = false;
-    if (take_away(local, &was_there, err) != 0 || local_end_processes(local, err) != 0 ||
-        local_remove_gone(local, err) != 0)
+    fd_scoped int directory_fd = local_open_directory(local, &why);
+    if (directory_fd < 0 && why.code != ERROR_SANDBOX_NOT_FOUND) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    if (directory_fd >= 0 && take_away(local, directory_fd, &was_there, err) != 0)
+        return -1;
+    if (local_kill(local, err) != 0 || local_remove_gone(local, err) != 0)
         return -1;
     if (was_there)
         return 0;

@@ -19,10 +19,12 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "runtime/loop.h"
+
 enum {
     GRACE_MS = 2000,
     LOOK_EVERY_MS = 20,
-    KILL_ROUNDS = 100,
+    KILL_MS = 4000,
     QUIET_ROUNDS = 2,
     CHUNK_BYTES = 16 * 1024,
 };
@@ -151,37 +153,47 @@ SUSPENDS static int hunt(const struct local *local, int signal, int *ret_found,
 }
 
 /* TERM is sent once, by the first look that finds something; KILL by each. */
-SUSPENDS static int wait_for_end(const struct local *local, int signal, int rounds,
+SUSPENDS static int wait_for_end(const struct local *local, int signal, uint64_t wait_ms,
                                  int *ret_found, struct error *err)
 {
+    const struct loop *loop = task_loop(task_self());
+    uint64_t until_ms = loop_now_ms(loop) + wait_ms;
     int quiet = 0;
     bool signalled = false;
-    for (int i = 0; i < rounds; i++) {
+    for (;;) {
         bool is_due = signal == SIGKILL || !signalled;
         if (hunt(local, is_due ? signal : 0, ret_found, err) != 0)
             return -1;
         signalled = signalled || *ret_found > 0;
         quiet = *ret_found ? 0 : quiet + 1;
-        if (quiet == QUIET_ROUNDS)
+        if (quiet == QUIET_ROUNDS || (quiet == 0 && loop_now_ms(loop) >= until_ms))
             return 0;
         int result = task_sleep(LOOK_EVERY_MS);
         if (result)
             return error_set_wait(err, result, "wait for the sandbox's processes");
     }
-    *ret_found = *ret_found ? *ret_found : 1; /* one quiet look is none */
-    return 0;
 }
 
-/* TERM, the grace, KILL until nothing is found. */
-int local_end_processes(const struct local *local, struct error *err)
+int local_ask_to_end(const struct local *local, int *ret_left, struct error *err)
+{
+    return wait_for_end(local, SIGTERM, GRACE_MS, ret_left, err);
+}
+
+int local_kill(const struct local *local, struct error *err)
 {
     int found = 0;
-    if (wait_for_end(local, SIGTERM, GRACE_MS / LOOK_EVERY_MS, &found, err) != 0)
-        return -1;
-    if (found && wait_for_end(local, SIGKILL, KILL_ROUNDS, &found, err) != 0)
+    if (wait_for_end(local, SIGKILL, KILL_MS, &found, err) != 0)
         return -1;
     if (found == 0)
         return 0;
     return error_set(err, ERROR_PROVIDER_UNAVAILABLE,
                      "%d processes of sandbox \"%s\" do not end", found, local->id);
+}
+
+int local_end_processes(const struct local *local, struct error *err)
+{
+    int left = 0;
+    if (local_ask_to_end(local, &left, err) != 0)
+        return -1;
+    return left ? local_kill(local, err) : 0;
 }

@@ -248,9 +248,9 @@ static void a_look_that_cannot_be_made_is_no_success(void **state)
     assert_int_equal(in_task(destroy_in_task, f), -1);
     assert_int_equal(f->err.code, ERROR_PROVIDER_UNAVAILABLE);
     assert_true(f->err.retryable);
+    assert_true(is_there(f->root, "box"));
     edge.proc_is_away = false;
-    assert_int_equal(in_task(destroy_in_task, f), -1);
-    assert_int_equal(f->err.code, ERROR_SANDBOX_NOT_FOUND);
+    assert_int_equal(in_task(destroy_in_task, f), 0);
     assert_int_equal(count_entries(f->root), 0);
 }
 
@@ -362,7 +362,7 @@ static void whatever_bears_the_marks_name_is_the_mark(void **state)
 
 /* ---- destroy ---- */
 
-/* No mark is written: the directory that takes none is destroyed all the same. */
+/* The directory that takes no mark is destroyed all the same. */
 static void a_directory_on_a_full_disk_is_destroyed(void **state)
 {
     struct fixture *f = *state;
@@ -382,6 +382,22 @@ static void a_directory_on_a_full_disk_is_destroyed(void **state)
     assert_false(is_left);
     assert_int_equal(left, 0);
     assert_true(has_ended(pid));
+}
+
+/* Mastra's launcher records how it ended. */
+static void a_program_that_ends_in_order_still_has_its_directory(void **state)
+{
+    struct fixture *f = *state;
+    const char *script = arena_printf(
+        f->arena,
+        "touch mine; sh -c 'trap \"cp $PWD/mine %s/seen; exit\" TERM; touch ready; "
+        "while :; do sleep 0.01; done' >/dev/null 2>&1 & "
+        "until [ -e ready ]; do :; done; echo $!",
+        f->outside);
+    pid_t pid = launch(f, script);
+    assert_int_equal(in_task(destroy_in_task, f), 0);
+    assert_true(has_ended(pid));
+    assert_true(is_there(f->outside, "seen"));
 }
 
 static void a_destroy_that_was_cut_short_is_completed_by_the_next(void **state)
@@ -517,6 +533,7 @@ int main(void)
         TEST(a_command_whose_directory_is_destroyed_is_killed),
         TEST(whatever_bears_the_marks_name_is_the_mark),
         TEST(a_directory_on_a_full_disk_is_destroyed),
+        TEST(a_program_that_ends_in_order_still_has_its_directory),
         TEST(a_destroy_that_was_cut_short_is_completed_by_the_next),
         TEST(what_other_sandboxes_have_left_is_theirs),
         TEST(a_tree_of_any_depth_is_removed),
