@@ -3,6 +3,7 @@
 _attachctl_options() {
     local always="--redis-url --queue --help --version"
     local sandbox="--provider --sandbox --set --execution-id --timeout-ms --no-wait --json"
+    local looking="--provider --sandbox --set --execution-id --timeout-ms --remote-dir --wake"
     local execution="$sandbox --remote-dir --wake"
     local launch="$execution --stdin --input --input-path --input-limit-bytes \
         --startup-timeout-ms --grace-ms --job-id --quiet"
@@ -10,6 +11,7 @@ _attachctl_options() {
     attach) echo "$execution --read $always" ;;
     status) echo "$execution $always" ;;
     read-output) echo "$execution --stream --offset --max-bytes --raw $always" ;;
+    logs) echo "$looking --follow --raw --quiet $always" ;;
     deploy)
         echo "$launch --archive --artifact-dir --url --sha256 --env --env-file \
             --working-directory --install-command --cpu-seconds --memory-bytes \
@@ -17,6 +19,8 @@ _attachctl_options() {
         ;;
     relaunch) echo "$launch --from $always" ;;
     cancel) echo "$execution --grace-ms --job-id $always" ;;
+    stop) echo "$sandbox --job-id $always" ;;
+    destroy) echo "$sandbox --attempts --delay-ms --job-id $always" ;;
     info) echo "$sandbox $always" ;;
     enqueue) echo "--timeout-ms --no-wait --quiet --json $always" ;;
     providers) echo "--json $always" ;;
@@ -39,10 +43,10 @@ _attachctl_providers() {
 _attachctl() {
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="attach status read-output deploy relaunch cancel info enqueue providers \
-        completion help"
+    local commands="attach status read-output logs deploy relaunch cancel stop destroy info \
+        enqueue providers completion help"
     # Options without a value; every other one is followed by its own.
-    local flags="--wake --read --raw --no-wait --quiet --json --help --version"
+    local flags="--wake --follow --read --raw --no-wait --quiet --json --help --version"
     local command="" words="" i
     COMPREPLY=()
 

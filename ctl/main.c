@@ -55,6 +55,8 @@ int main(int argc, char **argv)
     /* A connection or a reader of ours that has gone is an error code, not our end. */
     (void)signal(SIGPIPE, SIG_IGN);
     run_output_init(&output);
+    output.out_is_terminal = isatty(STDOUT_FILENO);
+    output.err_is_terminal = isatty(STDERR_FILENO);
     output.err_columns = columns_of(STDERR_FILENO);
     output.flush = flush;
     int words = argc > 0 ? argc - 1 : 0;

@@ -14,11 +14,15 @@ enum { TIMEOUT_MOST_MS = 24 * 60 * 60 * 1000 };
 
 enum {
     ON_LAUNCH = BIT(COMMAND_DEPLOY) | BIT(COMMAND_RELAUNCH),
-    ON_EFFECTS = ON_LAUNCH | BIT(COMMAND_CANCEL),
-    ON_EXECUTION =
-        ON_EFFECTS | BIT(COMMAND_ATTACH) | BIT(COMMAND_STATUS) | BIT(COMMAND_READ_OUTPUT),
-    ON_SANDBOX = ON_EXECUTION | BIT(COMMAND_INFO),
-    ON_QUEUE = ON_SANDBOX | BIT(COMMAND_ENQUEUE),
+    ON_GRACE = ON_LAUNCH | BIT(COMMAND_CANCEL),
+    ON_EFFECTS = ON_GRACE | BIT(COMMAND_STOP) | BIT(COMMAND_DESTROY),
+    ON_EXECUTION = ON_GRACE | BIT(COMMAND_ATTACH) | BIT(COMMAND_STATUS) |
+                   BIT(COMMAND_READ_OUTPUT) | BIT(COMMAND_LOGS),
+    /* One job, with one answer. */
+    ON_JOB = ON_EFFECTS | BIT(COMMAND_ATTACH) | BIT(COMMAND_STATUS) |
+             BIT(COMMAND_READ_OUTPUT) | BIT(COMMAND_INFO) | BIT(COMMAND_ENQUEUE),
+    ON_SANDBOX = ON_EXECUTION | ON_EFFECTS | BIT(COMMAND_INFO),
+    ON_QUEUE = ON_JOB | BIT(COMMAND_LOGS),
     ANYWHERE = ~0U >> 1,
 };
 
@@ -29,12 +33,18 @@ static const struct command_row commands[] = {
     {"status", NULL, "the status of an execution", COMMAND_STATUS, false, false},
     {"read-output", NULL, "a piece of an execution's standard output or error",
      COMMAND_READ_OUTPUT, false, false},
+    {"logs", NULL, "the outputs of an execution as they are, or as they come (--follow)",
+     COMMAND_LOGS, false, false},
     {"deploy", "-- COMMAND [ARG ...]",
      "put an artifact into a sandbox, install what it needs and start a command in it",
      COMMAND_DEPLOY, true, true},
     {"relaunch", NULL, "start the command of an earlier deploy again, as a new execution",
      COMMAND_RELAUNCH, false, false},
     {"cancel", NULL, "end an execution", COMMAND_CANCEL, false, false},
+    {"stop", NULL, "end what runs in a sandbox and stop it; what it holds is kept",
+     COMMAND_STOP, false, false},
+    {"destroy", NULL, "end what runs in a sandbox and take it away for good",
+     COMMAND_DESTROY, false, false},
     {"info", NULL, "the provider's own view of a sandbox, without running a command in it",
      COMMAND_INFO, false, false},
     {"enqueue", "FILE.msgpack|-",
@@ -132,8 +142,14 @@ static const struct option_row rows[] = {
            "what has not started by then is ended (default: 10000)"),
     LIMIT("execution-timeout-ms", execution_timeout_ms,
           "what runs longer is ended (default: it may)"),
-    NUMBER("grace-ms", "N", ON_EFFECTS, grace_ms, 1, EXACT_MOST,
+    NUMBER("grace-ms", "N", ON_GRACE, grace_ms, 1, EXACT_MOST,
            "between TERM and KILL, where an execution is ended (default: 5000)"),
+    NUMBER("attempts", "N", BIT(COMMAND_DESTROY), attempts, 1, JOB_DESTROY_MAX_ATTEMPTS,
+           "how often it is tried (default: 3)"),
+    NUMBER("delay-ms", "N", BIT(COMMAND_DESTROY), delay_ms, 1, JOB_DESTROY_MAX_DELAY_MS,
+           "the pause between two attempts (default: 250)"),
+    FLAG("follow", 'f', BIT(COMMAND_LOGS), follow,
+         "go on until the execution has ended and all of its output is written"),
     FLAG("read", 0, BIT(COMMAND_ATTACH), read, "read both outputs too, from their start"),
     TEXT("stream", "stdout|stderr", BIT(COMMAND_READ_OUTPUT), 0, stream, streams,
          "which output (default: stdout)"),
@@ -141,18 +157,20 @@ static const struct option_row rows[] = {
            "the first byte wanted (default: 0)"),
     NUMBER("max-bytes", "N", BIT(COMMAND_READ_OUTPUT), max_bytes, 1, JOB_READ_MAX_BYTES,
            "how many bytes at most (default: 1048576)"),
-    FLAG("raw", 0, BIT(COMMAND_READ_OUTPUT), raw,
-         "write the bytes of the output and nothing else, unescaped"),
+    FLAG("raw", 0, BIT(COMMAND_READ_OUTPUT) | BIT(COMMAND_LOGS), raw,
+         "write the bytes of the output and nothing else, unescaped (logs: on a terminal "
+         "too)"),
     TEXT("job-id", "ID", ON_EFFECTS, 0, job_id, NULL,
          "the job's id (default: a new one); asked again with the same, nothing is done "
          "twice, and the answer is that of the first time"),
     NUMBER("timeout-ms", "N", ON_QUEUE, timeout_ms, 1, TIMEOUT_MOST_MS,
-           "how long the job may take and its answer is waited for (default: 30000, and "
-           "900000 for deploy and relaunch; for enqueue: what the job says)"),
-    FLAG("no-wait", 0, ON_QUEUE, no_wait, "print the job's id and do not wait"),
-    FLAG("quiet", 'q', ON_LAUNCH | BIT(COMMAND_ENQUEUE), quiet,
-         "do not tell on standard error how far the job is"),
-    FLAG("json", 0, ON_QUEUE | BIT(COMMAND_PROVIDERS), json,
+           "how long the job may take and its answer is waited for (default: 30000; 10000 "
+           "for logs, of each look; 900000 for deploy and relaunch; for enqueue: what the "
+           "job says)"),
+    FLAG("no-wait", 0, ON_JOB, no_wait, "print the job's id and do not wait"),
+    FLAG("quiet", 'q', ON_LAUNCH | BIT(COMMAND_ENQUEUE) | BIT(COMMAND_LOGS), quiet,
+         "do not tell on standard error how far the job is, or how an execution ended"),
+    FLAG("json", 0, ON_JOB | BIT(COMMAND_PROVIDERS), json,
          "print one JSON object, for programs"),
     VARIABLE("redis-url", "URL", ANYWHERE, redis_url, "ATTACHD_REDIS_URL",
              "redis://127.0.0.1:6379/0",

@@ -18,6 +18,9 @@ enum command {
     COMMAND_DEPLOY,
     COMMAND_RELAUNCH,
     COMMAND_CANCEL,
+    COMMAND_LOGS,
+    COMMAND_STOP,
+    COMMAND_DESTROY,
     COMMAND_INFO,
     COMMAND_ENQUEUE,
     COMMAND_PROVIDERS,
@@ -112,6 +115,9 @@ struct options {
     int64_t max_bytes;  /* 0: absent */
     int64_t timeout_ms; /* 0: absent */
     int64_t grace_ms;   /* 0: absent */
+    int64_t attempts;   /* 0: absent */
+    int64_t delay_ms;   /* 0: absent */
+    bool follow;
     bool read;
     bool wake;
     bool raw;

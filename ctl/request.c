@@ -21,6 +21,9 @@ static const struct {
     {COMMAND_DEPLOY, JOB_DEPLOY},
     {COMMAND_RELAUNCH, JOB_RELAUNCH},
     {COMMAND_CANCEL, JOB_CANCEL},
+    {COMMAND_LOGS, JOB_ATTACH},
+    {COMMAND_STOP, JOB_STOP},
+    {COMMAND_DESTROY, JOB_DESTROY},
     {COMMAND_INFO, JOB_INFO},
 };
 
@@ -62,18 +65,17 @@ static int append_packed(void *arg, const char *data, size_t size)
     return writer->failed;
 }
 
-/* Both outputs from their first byte. */
-static size_t pack_read(msgpack_packer *packer, bool wanted)
+static size_t pack_read(msgpack_packer *packer, const struct request_read *read)
 {
-    if (!wanted)
+    if (!read)
         return 0;
     if (packer) {
         pack_text(packer, "read");
         (void)msgpack_pack_map(packer, 2);
         pack_text(packer, "stdout");
-        (void)msgpack_pack_int64(packer, 0);
+        (void)msgpack_pack_int64(packer, read->stdout_offset);
         pack_text(packer, "stderr");
-        (void)msgpack_pack_int64(packer, 0);
+        (void)msgpack_pack_int64(packer, read->stderr_offset);
     }
     return 1;
 }
@@ -96,11 +98,13 @@ static size_t pack_optional(msgpack_packer *packer, const struct request *reques
     const struct options *options = request->options;
     return pack_key_text(packer, "execution_id", options->execution_id) +
            pack_key_text(packer, "remote_dir", options->remote_dir) +
-           pack_key_true(packer, "wake", options->wake) + pack_read(packer, options->read) +
+           pack_key_true(packer, "wake", options->wake) + pack_read(packer, request->read) +
            pack_key_text(packer, "stream", options->stream) +
            pack_key_number(packer, "offset", options->offset) +
            pack_key_number(packer, "max_bytes", options->max_bytes) +
            pack_key_number(packer, "termination_grace_ms", options->grace_ms) +
+           pack_key_number(packer, "attempts", options->attempts) +
+           pack_key_number(packer, "delay_ms", options->delay_ms) +
            pack_key_number(packer, "timeout_ms", options->timeout_ms) +
            pack_key_number(packer, "deadline_ms", request->deadline_unix_ms) +
            pack_key_true(packer, "progress", request->progress) +

@@ -21,10 +21,17 @@ NODISCARD int request_make_id(char id[REQUEST_ID_SIZE], struct error *err);
 /* Whether the command asks for something in a sandbox, and which operation it is. */
 bool request_op(enum command command, enum job_op *ret_op);
 
+/* The outputs that an attach reads too: each from its offset on. */
+struct request_read {
+    int64_t stdout_offset;
+    int64_t stderr_offset;
+};
+
 /* What becomes a job. */
 struct request {
     const struct options *options;
-    const struct payload *payload; /* of what launches something; else NULL */
+    const struct request_read *read; /* NULL: none is read */
+    const struct payload *payload;   /* of what launches something; else NULL */
     const char *id;
     int64_t deadline_unix_ms; /* 0: none */
     bool progress;            /* is the worker to tell how far it is */

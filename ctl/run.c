@@ -5,18 +5,19 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "ctl/answer_table.h"
 #include "ctl/exchange.h"
 #include "ctl/file.h"
 #include "ctl/help.h"
 #include "ctl/json_output.h"
+#include "ctl/logs.h"
 #include "ctl/payload.h"
 #include "ctl/progress_view.h"
 #include "ctl/providers.h"
 #include "ctl/request.h"
 #include "ctl/visible.h"
+#include "runtime/clock.h"
 
 enum {
     ARENA_MAX_BYTES = 512 * 1024 * 1024, /* the largest reply, and its table */
@@ -175,13 +176,6 @@ static enum exit_status exchange_job(struct context *context,
 
 /* ---- commands ---- */
 
-static int64_t unix_now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Of cancel, the grace comes on top: a worker refuses a job that could not wait for it. */
 static int64_t default_timeout_ms(const struct options *options, enum job_op op)
 {
@@ -197,9 +191,11 @@ static int make_request(struct context *context, const struct options *options,
     payload_scoped struct payload payload;
     bool launches = op == JOB_DEPLOY || op == JOB_RELAUNCH;
     /* Nobody is to run the job once nobody waits for it. */
-    int64_t deadline_unix_ms = options->no_wait ? 0 : unix_now_ms() + options->timeout_ms;
+    int64_t deadline_unix_ms = options->no_wait ? 0 : clock_unix_ms() + options->timeout_ms;
+    const struct request_read from_start = {0};
     struct request request = {
         .options = options,
+        .read = options->read ? &from_start : NULL,
         .payload = launches ? &payload : NULL,
         .id = id,
         .progress = launches && !options->no_wait && !options->quiet,
@@ -275,6 +271,14 @@ static enum exit_status run_enqueue(struct context *context)
     return exchange_job(context, &request);
 }
 
+static enum exit_status run_logs(struct context *context)
+{
+    struct address address;
+    if (address_parse(context->options->redis_url, &address, context->err) != 0)
+        return EXIT_USAGE;
+    return logs_run(context->options, &address, context->output, context->err);
+}
+
 static enum exit_status run_providers(struct context *context)
 {
     struct buffer *out = &context->output->out;
@@ -307,11 +311,19 @@ static enum exit_status run_version(struct context *context)
 }
 
 static enum exit_status (*const runs[])(struct context *context) = {
-    [COMMAND_ATTACH] = run_request,      [COMMAND_STATUS] = run_request,
-    [COMMAND_READ_OUTPUT] = run_request, [COMMAND_DEPLOY] = run_request,
-    [COMMAND_RELAUNCH] = run_request,    [COMMAND_CANCEL] = run_request,
-    [COMMAND_INFO] = run_request,        [COMMAND_ENQUEUE] = run_enqueue,
-    [COMMAND_PROVIDERS] = run_providers, [COMMAND_COMPLETION] = run_completion,
+    [COMMAND_ATTACH] = run_request,
+    [COMMAND_STATUS] = run_request,
+    [COMMAND_READ_OUTPUT] = run_request,
+    [COMMAND_DEPLOY] = run_request,
+    [COMMAND_RELAUNCH] = run_request,
+    [COMMAND_CANCEL] = run_request,
+    [COMMAND_LOGS] = run_logs,
+    [COMMAND_STOP] = run_request,
+    [COMMAND_DESTROY] = run_request,
+    [COMMAND_INFO] = run_request,
+    [COMMAND_ENQUEUE] = run_enqueue,
+    [COMMAND_PROVIDERS] = run_providers,
+    [COMMAND_COMPLETION] = run_completion,
     [COMMAND_HELP] = run_help,
 };
 

@@ -16,10 +16,12 @@ enum exit_status {
 
 /* To be written by the caller, also after a failure. */
 struct run_output {
-    struct buffer out;  /* for standard output */
-    struct buffer err;  /* for standard error */
-    bool is_stuck;      /* the process has to be left with _exit() (session.h) */
-    size_t err_columns; /* of the terminal that standard error is; 0: it is none */
+    struct buffer out;    /* for standard output */
+    struct buffer err;    /* for standard error */
+    bool is_stuck;        /* the process has to be left with _exit() (session.h) */
+    bool out_is_terminal; /* where foreign bytes must not steer it */
+    bool err_is_terminal;
+    size_t err_columns; /* of the terminal that standard error is; 0: not known, or none */
     /* Writes what both hold and empties them, for what is not to wait for the end. NULL:
      * all of it does. Negative errno where it cannot be written. */
     int (*flush)(struct run_output *output);

@@ -2,6 +2,7 @@
 #include "ctl/visible.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "runtime/utf8.h"
 
@@ -29,6 +30,30 @@ static bool is_control(unsigned char byte, bool keep_lines)
     if (keep_lines && (byte == '\n' || byte == '\t'))
         return false;
     return byte < 0x20 || byte == 0x7f;
+}
+
+/* Whether bytes could follow that make a character of it. */
+static bool is_begun(const char *data, size_t size)
+{
+    /* Behind some leads only a part of 0x80 to 0xbf may follow; one of these always may. */
+    static const char followers[][3] = {{"\x80\x80\x80"}, {"\xa0\x80\x80"}};
+    for (size_t i = 0; i < sizeof(followers) / sizeof(followers[0]); i++) {
+        char whole[4];
+        memcpy(whole, data, size);
+        memcpy(whole + size, followers[i], sizeof(whole) - size);
+        if (utf8_step(whole, sizeof(whole)) > size)
+            return true;
+    }
+    return false;
+}
+
+size_t visible_whole(const char *data, size_t size)
+{
+    for (size_t tail = 1; tail <= 3 && tail <= size; tail++) {
+        if (is_begun(data + size - tail, tail))
+            return size - tail;
+    }
+    return size;
 }
 
 int visible_append(struct buffer *out, const char *data, size_t size, bool keep_lines)

@@ -13,3 +13,7 @@
  * \uNNNN. keep_lines: LF and TAB stay. 0, or negative as the buffer. */
 NODISCARD int visible_append(struct buffer *out, const char *data, size_t size,
                              bool keep_lines);
+
+/* How many bytes of a text that goes on later can be shown now: all but a character at its
+ * end of which the rest may still come. */
+size_t visible_whole(const char *data, size_t size);

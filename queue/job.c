@@ -18,8 +18,7 @@ enum { SANDBOX_NAME_MAX = 48, SANDBOX_VALUE_MAX = 4096, PATH_BYTES_MAX = 4096 };
 enum { TIMEOUT_MAX_MS = 24 * 60 * 60 * 1000 };
 enum { ATTEMPTS_DEFAULT = 8, ATTEMPTS_MAX = 50, GRACE_DEFAULT_MS = 5000 };
 enum { READ_DEFAULT_BYTES = 1024 * 1024 };
-enum { DESTROY_ATTEMPTS_DEFAULT = 3, DESTROY_ATTEMPTS_MAX = 100 };
-enum { DESTROY_DELAY_DEFAULT_MS = 250, DESTROY_DELAY_MAX_MS = 60 * 60 * 1000 };
+enum { DESTROY_ATTEMPTS_DEFAULT = 3, DESTROY_DELAY_DEFAULT_MS = 250 };
 
 static const struct {
     const char *name;
@@ -506,11 +505,11 @@ static int read_destroy(struct job *job, struct error *err)
     job->destroy.attempts = DESTROY_ATTEMPTS_DEFAULT;
     if (attempts && message_number(attempts, "attempts", &job->destroy.attempts, err))
         return -1;
-    if (!(fabs(job->destroy.attempts) <= DESTROY_ATTEMPTS_MAX))
+    if (!(fabs(job->destroy.attempts) <= JOB_DESTROY_MAX_ATTEMPTS))
         return error_set_field(err, "attempts", "attempts must be at most %d",
-                               DESTROY_ATTEMPTS_MAX);
-    if (read_integer(job->map, "delay_ms", "delay_ms", 0, DESTROY_DELAY_MAX_MS, &delay_ms,
-                     err))
+                               JOB_DESTROY_MAX_ATTEMPTS);
+    if (read_integer(job->map, "delay_ms", "delay_ms", 0, JOB_DESTROY_MAX_DELAY_MS,
+                     &delay_ms, err))
         return -1;
     job->destroy.delay_ms = (uint64_t)delay_ms;
     return 0;

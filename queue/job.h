@@ -36,6 +36,7 @@ enum job_op {
 
 enum { JOB_VERSION = 1, JOB_ID_MAX = 128, JOB_MAX_SANDBOX_KEYS = 32 };
 enum { JOB_READ_MAX_BYTES = 16 * 1024 * 1024 };
+enum { JOB_DESTROY_MAX_ATTEMPTS = 100, JOB_DESTROY_MAX_DELAY_MS = 60 * 60 * 1000 };
 
 struct job_sandbox_key {
     const char *name;

@@ -398,7 +398,7 @@ const struct message *message_given(const struct message *map, const char *key)
 bool message_is_text(const struct message *value, const char *text)
 {
     size_t bytes = strlen(text);
-    return value->type == MESSAGE_TEXT && value->text.size == bytes &&
+    return value && value->type == MESSAGE_TEXT && value->text.size == bytes &&
            (bytes == 0 || memcmp(value->text.data, text, bytes) == 0);
 }
 

@@ -79,7 +79,7 @@ const struct message *message_find(const struct message *map, const char *key);
  * write it for a member that was never set. */
 const struct message *message_given(const struct message *map, const char *key);
 
-/* Whether the value is exactly this text. */
+/* Whether the value is exactly this text; NULL is none. */
 bool message_is_text(const struct message *value, const char *text);
 
 /* A text as a NUL-terminated copy in the arena. -1 with invalid_argument on `field` where

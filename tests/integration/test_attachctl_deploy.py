@@ -1,112 +1,17 @@
-"""attachctl deploy, relaunch and cancel, with a real worker and a real terminal."""
+"""attachctl deploy, relaunch, cancel, stop and destroy, with a real worker and a real terminal."""
 
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
-import termios
-import time
 import unittest
 
-import msgpack
+from attachctl import AttachctlTest, Terminal
+from support import WORKER_SH, processes_below, wait_until
 
-from support import (
-    BUILD,
-    CLEAN_ENVIRONMENT,
-    DEADLINE_S,
-    REPORTS,
-    WORKER_SH,
-    DeployTest,
-    targz,
-    wait_until,
-)
-
-ATTACHCTL = os.path.join(BUILD, "attachctl")
 INSTALLS = {"package.json": b"{}", "run.sh": (0o755, WORKER_SH)}
 HOSTILE = r"printf 'up \033]0;owned\007\n'"
-
-
-class Terminal:
-    """A terminal of so many columns, for one process' standard error."""
-
-    def __init__(self, columns=100):
-        self.ours, self.theirs = pty.openpty()
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.text = b""
-
-    def read_until(self, wanted):
-        end = time.monotonic() + DEADLINE_S
-        while wanted not in self.text:
-            left = end - time.monotonic()
-            ready, _, _ = select.select([self.ours], [], [], max(0, left))
-            if not ready:
-                raise AssertionError(f"no {wanted!r} in {self.text!r}")
-            self.text += os.read(self.ours, 4096)
-
-    def read_rest(self):
-        """After the process' end: all that it has written."""
-        os.close(self.theirs)
-        with contextlib.suppress(OSError):  # EIO: nobody holds the other end
-            while chunk := os.read(self.ours, 4096):
-                self.text += chunk
-        os.close(self.ours)
-        return self.text
-
-
-class AttachctlTest(DeployTest):
-    def setUp(self):
-        super().setUp()
-        self.archive = os.path.join(self.directory, "app.tgz")
-        self.pack({"run.sh": (0o755, WORKER_SH)})
-
-    def pack(self, files):
-        with open(self.archive, "wb") as file:
-            file.write(targz(files))
-
-    def begin(self, command, *words, execution="e1", environment=None, **options):
-        options = {
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            **options,
-        }
-        process = subprocess.Popen(
-            [ATTACHCTL, command, "--provider", "local", "--sandbox", "box",
-             "--execution-id", execution, *words],
-            env={**CLEAN_ENVIRONMENT, "ATTACHD_REDIS_URL": self.server.url,
-                 "ATTACHD_QUEUE": self.queue, **(environment or {})},
-            **options,
-        )
-        self.own_pids.add(process.pid)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-    def finish(self, process, data=None):
-        out, err = process.communicate(data, timeout=DEADLINE_S)
-        self.assertNotRegex((err or b"").decode(errors="replace"), REPORTS)
-        return process.returncode, out, err
-
-    def ctl(self, *words, data=None, **options):
-        if data is not None:
-            options["stdin"] = subprocess.PIPE
-        return self.finish(self.begin(*words, **options), data)
-
-    def job(self):
-        """What the only job on the stream says."""
-        ((_, fields),) = self.client.xrange(self.key("jobs"))
-        return msgpack.unpackb(fields[b"job"])
 
 
 class Deploy(AttachctlTest):
@@ -237,6 +142,38 @@ class Lifecycle(AttachctlTest):
             status, out, err = self.ctl("cancel", "--grace-ms", "4000", execution=execution)
             self.assertEqual((0, b""), (status, err))
             self.assertRegex(out, rb"\nstatus +cancelled\n")
+
+    def test_a_sandbox_is_stopped_and_what_it_holds_is_kept(self):
+        self.start_worker(local=True)
+        self.deployed()
+        status, out, err = self.ctl("stop", execution=None)
+        self.assertEqual((0, b""), (status, err))
+        self.assertRegex(out, rb"\nanswer +ok\n")
+        self.assertEqual([], processes_below(self.root))
+        status, out, _ = self.ctl("status")
+        self.assertEqual(0, status)
+        self.assertRegex(out, rb"\nstatus +provider_unavailable\n")
+        self.assertTrue(os.path.exists(self.execution()))
+        status, out, _ = self.ctl("status", "--wake")
+        self.assertEqual(0, status)
+        self.assertNotIn(b"provider_unavailable", out)
+
+    def test_a_sandbox_is_destroyed_with_all_it_holds(self):
+        self.start_worker(local=True)
+        self.deployed()
+        words = ("destroy", "--attempts", "2", "--delay-ms", "1", "--job-id", "mine")
+        status, out, err = self.ctl(*words, execution=None)
+        self.assertEqual((0, b""), (status, err))
+        self.assertRegex(out, rb"\nanswer +ok\n")
+        self.assertEqual([], processes_below(self.root))
+        self.assertFalse(os.path.exists(self.box))
+        status, out, _ = self.ctl(*words, "--json", execution=None)
+        self.assertEqual(0, status)
+        self.assertTrue(json.loads(out)["duplicate"])
+        self.client.delete(self.key("jobs"))
+        self.ctl("destroy", "--attempts", "2", "--delay-ms", "1", "--no-wait", execution=None)
+        job = self.job()
+        self.assertEqual((2, 1), (job["attempts"], job["delay_ms"]))
 
     def test_a_long_grace_makes_the_time_longer(self):
         status, _, _ = self.ctl("cancel", "--grace-ms", "60000", "--no-wait")

@@ -9,7 +9,7 @@
 #include "ctl/options.h"
 #include "queue/job.h"
 
-enum { MAX_WORDS = 64 };
+enum { MAX_WORDS = 64, OFFERS_SIZE = 2048 };
 
 static const char *no_environment(const char *variable)
 {
@@ -122,6 +122,18 @@ static void wrong_lines_are_refused_with_what_is_wrong(void **state)
         {"cancel " ON "--grace-ms 0", "--grace-ms takes an integer from 1"},
         {"cancel " ON "--quiet", "cancel does not take --quiet"},
         {"status " ON "--job-id j", "status does not take --job-id"},
+        {"stop --provider p", "stop needs --sandbox ID"},
+        {"stop " ON "--attempts 2", "stop does not take --attempts"},
+        {"stop " ON "--grace-ms 2", "stop does not take --grace-ms"},
+        {"destroy " ON "--attempts 0", "--attempts takes an integer from 1 to 100"},
+        {"destroy " ON "--attempts 101", "--attempts takes an integer from 1 to 100"},
+        {"destroy " ON "--delay-ms 3600001", "--delay-ms takes an integer from 1 to"},
+        {"destroy " ON "--wake", "destroy does not take --wake"},
+        {"logs --provider p --sandbox s", "logs needs --execution-id E"},
+        {"logs " ON "--json", "logs does not take --json"},
+        {"logs " ON "--no-wait", "logs does not take --no-wait"},
+        {"status " ON "--follow", "status does not take --follow"},
+        {"status " ON "-f", "status does not take --follow"},
         {"completion", "completion needs bash"},
         {"completion fish", "for bash only"},
         {"help frobnicate", "no command \"frobnicate\""},
@@ -177,6 +189,28 @@ static void flags_and_settings_are_collected(void **state)
     assert_memory_equal(options.settings[0].name, "region", 6);
     assert_string_equal(options.settings[0].value, "eu=1");
     assert_string_equal(options.settings[1].value, "");
+}
+
+static void logs_follow_by_a_short_option_too(void **state)
+{
+    char line[] = "logs " ON "-f -q --raw";
+    struct options options;
+    struct error err = {0};
+    (void)state;
+    assert_int_equal(parse(line, &options, &err), 0);
+    assert_int_equal(options.command, COMMAND_LOGS);
+    assert_true(options.follow && options.quiet && options.raw);
+}
+
+static void a_destroy_takes_attempts_and_their_pause(void **state)
+{
+    char line[] = "destroy --provider p --sandbox s --attempts 100 --delay-ms 3600000";
+    struct options options;
+    struct error err = {0};
+    (void)state;
+    assert_int_equal(parse(line, &options, &err), 0);
+    assert_int_equal(options.attempts, 100);
+    assert_int_equal(options.delay_ms, 3600000);
 }
 
 static void a_deploys_command_is_all_that_stands_behind_two_hyphens(void **state)
@@ -345,7 +379,7 @@ static size_t count_lines(const char *text)
 
 static void bash_offers_every_command_and_nothing_else(void **state)
 {
-    char offers[2048];
+    char offers[OFFERS_SIZE];
     size_t count = 0;
     const struct command_row *commands = options_commands(&count);
     (void)state;
@@ -364,7 +398,7 @@ static void bash_offers_the_options_of_each_command_and_no_others(void **state)
     (void)state;
     for (size_t i = 0; i < command_count; i++) {
         char words[128];
-        char offers[2048];
+        char offers[OFFERS_SIZE];
         (void)snprintf(words, sizeof(words), "attachctl --queue q %s --", commands[i].name);
         complete_with_bash(words, offers, sizeof(offers));
         for (size_t j = 0; j < row_count; j++) {
@@ -383,7 +417,7 @@ static void bash_knows_which_options_take_a_value(void **state)
     (void)state;
     for (size_t i = 0; i < count; i++) {
         char words[128];
-        char offers[2048];
+        char offers[OFFERS_SIZE];
         if (rows[i].kind == OPTION_FLAG)
             continue;
         (void)snprintf(words, sizeof(words), "attachctl --%s status \"\"", rows[i].name);
@@ -399,7 +433,7 @@ static void bash_knows_which_options_take_a_value(void **state)
 
 static void bash_offers_the_values_of_a_stream(void **state)
 {
-    char offers[2048];
+    char offers[OFFERS_SIZE];
     (void)state;
     complete_with_bash("attachctl read-output --stream std", offers, sizeof(offers));
     assert_string_equal(offers, "\nstdout\nstderr\n");
@@ -411,6 +445,8 @@ int main(void)
         cmocka_unit_test(wrong_lines_are_refused_with_what_is_wrong),
         cmocka_unit_test(a_full_line_fills_every_member),
         cmocka_unit_test(flags_and_settings_are_collected),
+        cmocka_unit_test(logs_follow_by_a_short_option_too),
+        cmocka_unit_test(a_destroy_takes_attempts_and_their_pause),
         cmocka_unit_test(a_deploys_command_is_all_that_stands_behind_two_hyphens),
         cmocka_unit_test(no_error_quotes_what_may_be_a_secret),
         cmocka_unit_test(words_after_two_hyphens_are_no_options),

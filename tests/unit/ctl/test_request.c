@@ -81,7 +81,7 @@ static void attach_carries_all_that_was_asked(void **state)
     fixture->options.command = COMMAND_ATTACH;
     fixture->options.remote_dir = "/app";
     fixture->options.wake = true;
-    fixture->options.read = true;
+    fixture->request.read = &(struct request_read){.stderr_offset = 70};
     fixture->options.timeout_ms = 1234;
     assert_int_equal(round_trip(fixture, 1800000000123), 0);
     const struct job *job = &fixture->job;
@@ -90,6 +90,7 @@ static void attach_carries_all_that_was_asked(void **state)
     assert_true(job->wake);
     assert_true(job->read_stdout.wanted && job->read_stderr.wanted);
     assert_int_equal(job->read_stdout.offset, 0);
+    assert_int_equal(job->read_stderr.offset, 70);
     assert_int_equal(job->timeout_ms, 1234);
     assert_int_equal(job->deadline_unix_ms, 1800000000123);
 }
@@ -255,6 +256,29 @@ static void a_cancel_has_its_grace(void **state)
     assert_int_equal(fixture->job.termination_grace_ms, 1234);
 }
 
+static void a_stop_is_of_the_whole_sandbox(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->options.command = COMMAND_STOP;
+    fixture->options.execution_id = NULL;
+    assert_int_equal(round_trip(fixture, 0), 0);
+    assert_int_equal(fixture->job.op, JOB_STOP);
+    assert_int_equal(fixture->job.map->map.count, 4); /* v, id, op, sandbox */
+}
+
+static void a_destroy_has_its_attempts_and_their_pause(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->options.command = COMMAND_DESTROY;
+    fixture->options.execution_id = NULL;
+    fixture->options.attempts = JOB_DESTROY_MAX_ATTEMPTS;
+    fixture->options.delay_ms = JOB_DESTROY_MAX_DELAY_MS;
+    assert_int_equal(round_trip(fixture, 0), 0);
+    assert_int_equal(fixture->job.op, JOB_DESTROY);
+    assert_int_equal(fixture->job.destroy.attempts, JOB_DESTROY_MAX_ATTEMPTS);
+    assert_int_equal(fixture->job.destroy.delay_ms, JOB_DESTROY_MAX_DELAY_MS);
+}
+
 static void what_a_worker_could_not_read_is_refused_here(void **state)
 {
     struct fixture *fixture = *state;
@@ -323,6 +347,8 @@ int main(void)
         TEST(an_artifact_at_an_address_has_its_digest),
         TEST(a_relaunch_names_whose_launch_it_takes_and_its_input),
         TEST(a_cancel_has_its_grace),
+        TEST(a_stop_is_of_the_whole_sandbox),
+        TEST(a_destroy_has_its_attempts_and_their_pause),
         TEST(what_a_worker_could_not_read_is_refused_here),
         TEST(a_job_that_does_not_fit_is_an_error),
         cmocka_unit_test(commands_that_ask_no_sandbox_are_no_operation),

@@ -69,6 +69,36 @@ static void no_control_byte_comes_through(void **state)
     }
 }
 
+static void a_character_that_may_still_become_whole_waits_for_its_rest(void **state)
+{
+    static const struct {
+        const char *data;
+        size_t size;
+        size_t whole;
+    } texts[] = {
+        {"", 0, 0},
+        {"ab", 2, 2},
+        {"gr\xc3\xbc", 4, 4},
+        {"gr\xc3", 3, 2},
+        {"a\xf0\x9f\x98\x80", 5, 5},
+        {"a\xf0\x9f\x98", 4, 1},
+        {"a\xf0\x9f", 3, 1},
+        {"a\xf0", 2, 1},
+        {"\xe0", 1, 0},
+        {"\xe0\xa0", 2, 0},
+        {"\xe0\x80", 2, 2}, /* a longer form than needed: never a character */
+        {"\xed\xa0", 2, 2}, /* a surrogate */
+        {"\xf4\x90", 2, 2}, /* behind the last character */
+        {"\xff", 1, 1},
+        {"\x80\x80", 2, 2},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        if (visible_whole(texts[i].data, texts[i].size) != texts[i].whole)
+            fail_msg("text %zu: %zu", i, visible_whole(texts[i].data, texts[i].size));
+    }
+}
+
 static void a_full_buffer_is_told(void **state)
 {
     buffer_scoped struct buffer out;
@@ -84,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_could_steer_a_terminal_is_escaped),
         cmocka_unit_test(no_control_byte_comes_through),
+        cmocka_unit_test(a_character_that_may_still_become_whole_waits_for_its_rest),
         cmocka_unit_test(a_full_buffer_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
