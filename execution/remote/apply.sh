@@ -85,14 +85,15 @@ take_inner() {
 
 # join_parts: uploads that came in several files become one. 1: it is not whole.
 join_parts() {
-    part=1
-    while [ "$part" -lt "$parts" ]; do
+    part=0
+    while [ $((part += 1)) -lt "$parts" ]; do
+        # An earlier round, which a lock then ended, has joined it.
+        [ -f "${bundle%.0}.$part" ] || continue
         if ! trouble=$({ cat "${bundle%.0}.$part" >>"$bundle"; } 2>&1); then
             fail upload 'join worker upload' "$trouble"
             give_up upload "$trouble"
         fi
         rm -f "${bundle%.0}.$part"
-        part=$((part + 1))
     done
     stdin_bytes=$input_bytes
     [ "$stdin_bytes" -ge 0 ] || stdin_bytes=0
@@ -101,13 +102,26 @@ join_parts() {
         [ "$(($(wc -c <"$bundle")))" -eq $((artifact_at + artifact_bytes)) ]
 }
 
+# rm_stale FILE: so that what is made next has a mode of its own.
+rm_stale() {
+    if [ -e "$1" ] || [ -h "$1" ]; then rm -f "$1"; fi
+}
+
+# copy_range FROM BYTES: out of the bundle, which is long enough.
+copy_range() {
+    if [ "$1" -eq 0 ]; then
+        head -c "$2" "$bundle"
+    elif [ "$2" -gt 0 ]; then
+        tail -c "+$(($1 + 1))" "$bundle" | head -c "$2"
+    fi
+}
+
 # cut FILE FROM BYTES MODE: a file out of the bundle, whole or not at all.
 cut() {
     trouble=$({
-        (umask 077 && : >"$1.attachd") &&
-            { [ "$3" -eq 0 ] || tail -c "+$(($2 + 1))" "$bundle" | head -c "$3" >"$1.attachd"; } &&
-            [ "$(($(wc -c <"$1.attachd")))" -eq "$3" ] && chmod "$4" "$1.attachd" &&
-            mv -f "$1.attachd" "$1"
+        rm_stale "$1.attachd" && umask 077 && copy_range "$2" "$3" >"$1.attachd" &&
+            [ "$(($(wc -c <"$1.attachd")))" -eq "$3" ] &&
+            { [ "$4" = 600 ] || chmod "$4" "$1.attachd"; } && mv -f "$1.attachd" "$1"
     } 2>&1) && return 0
     rm -f "$1.attachd"
     trouble=$(why_unwritten "$directory/room" "${trouble:-It could not be written whole.}")
@@ -160,8 +174,10 @@ unpack() {
             cut "${input_path:+$remote_dir/}${input_path:-$directory/stdin}" "$launch_bytes" \
                 "$input_bytes" 600
         fi
-        rm -f "$bundle"
     fi
+    # Only a lock lets the caller come again, and only then is there somebody to read the note.
+    [ -n "$install_hash" ] || return 0
+    rm -f "$bundle"
     if ! write_text "$directory/stage.attachd" "$bundle_name$nl"; then
         fail upload 'note the upload' "$trouble"
         give_up upload "$trouble"
@@ -232,7 +248,7 @@ install() {
 start() {
     phase=launch
     # Its boot is that of the start, which identifies the process later.
-    if ! write_claim "$claim_seconds"; then
+    if [ "$claim_boot" != "$boot" ] && ! write_claim "$claim_seconds"; then
         fail launch 'claim worker execution' "$trouble"
         give_up launch "$trouble"
     fi
@@ -273,8 +289,8 @@ if ! is_launched; then
     [ -z "$install_hash" ] || install
     start
 fi
-rm -f "$directory/stage.attachd" "${bundle%.0}".*
-leave_execution
+lock_release "$directory/attachd.lock" "$execution_beater" \
+    "$directory/stage.attachd" "${bundle%.0}".*
 say result launched
 show_facts
 answer_and_end

@@ -56,14 +56,14 @@ fi
 # alone. What stands in the way of the parents is told by mkdir's own words.
 made=no
 if [ ! -d "$directory" ]; then
-    if ! text=$(mkdir -p "$remote_dir/.mastra/executions" 2>&1) ||
-        ! text=$(mkdir -m 700 "$directory" 2>&1); then
-        if [ ! -d "$directory" ]; then
-            fail upload 'create worker execution namespace' "$text"
-            answer_and_end
-        fi
-    else
+    if [ ! -d "${directory%/*}" ]; then
+        trouble=$(mkdir -p "${directory%/*}" 2>&1)
+    fi
+    if text=$(mkdir -m 700 "$directory" 2>&1); then
         made=yes
+    elif [ ! -d "$directory" ]; then
+        fail upload 'create worker execution namespace' "${trouble:-$text}"
+        answer_and_end
     fi
 fi
 
@@ -93,8 +93,12 @@ elif is_launched; then
 fi
 
 if [ "$outcome" = ready ]; then
-    sweep
-    rm -f "$directory/status" "$directory/stdout" "$directory/stderr" "$directory/attachd.launcher"
+    # What an earlier try has left; of a directory just made there is none.
+    if [ "$made" = no ]; then
+        sweep
+        rm -f "$directory/status" "$directory/stdout" "$directory/stderr" \
+            "$directory"/attachd.launcher*
+    fi
     if ! write_claim "$claim_seconds"; then
         fail upload 'claim worker execution' "$trouble"
         outcome=''

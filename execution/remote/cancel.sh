@@ -71,15 +71,22 @@ is_final() {
 }
 
 # Only the worker itself is signalled: of that start time or, where none was recorded, while
-# the record is open. And nothing that this shell hangs on, whatever the pid file says.
-is_verified() {
+# the record is open. And nothing that this shell hangs on, whatever the pid file says. Sets
+# $verdict: right, wrong, or gone, where it has ended since it was looked at.
+verify() {
+    verdict=wrong
     read_process "$$"
-    case $pid in "$parent" | "$group" | "$session") return 1 ;; esac
+    case $pid in "$parent" | "$group" | "$session") return ;; esac
     read_process "$pid"
+    case $proc$state in yes | yes[ZXx])
+        verdict=gone
+        return
+        ;;
+    esac
     if [ -z "$token" ]; then
-        is_open
-    else
-        [ "$token" = "$start" ] || [ "$token" = "$blank" ]
+        ! is_open || verdict=right
+    elif [ "$token" = "$start" ] || [ "$token" = "$blank" ]; then
+        verdict=right
     fi
 }
 
@@ -241,8 +248,15 @@ done
 
 deadline=$((now + grace))
 if [ "$live" = yes ]; then
-    is_verified || finish
-    end_worker || answer
+    verify
+    case $verdict in
+    right) end_worker || answer ;;
+    gone)
+        await_launcher
+        answer
+        ;;
+    *) finish ;;
+    esac
     await_launcher
 elif [ "$launcher" = no ]; then
     finish

@@ -50,7 +50,8 @@ fail() {
 # need_tools NAME ...: ends with the name of the first that is missing.
 need_tools() {
     for tool; do
-        [ -n "$(command -v "$tool")" ] && continue
+        # Forks nothing, where $(command -v ...) would.
+        hash "$tool" 2>&- && continue
         say result missing
         say tool "$tool"
         answer_and_end
@@ -59,9 +60,8 @@ need_tools() {
 
 # write_text FILE TEXT: whole or not at all; $trouble says why not.
 write_text() {
-    trouble=$({
-        printf '%s' "$2" >"$1.attachd" && mv -f "$1.attachd" "$1"
-    } 2>&1) && return 0
+    trouble='It could not be written.'
+    printf '%s' "$2" 2>&- >"$1.attachd" && trouble=$(mv -f "$1.attachd" "$1" 2>&1) && return 0
     rm -f "$1.attachd"
     trouble=$(why_unwritten "$1" "$trouble")
     return 1
@@ -115,13 +115,15 @@ leave_execution() {
     lock_release "$directory/attachd.lock" "$execution_beater"
 }
 
-# read_claim: sets $claim_job and $claim_until from the claim, empty where there is none.
+# read_claim: sets $claim_job, $claim_boot and $claim_until from the claim, empty where there
+# is none.
 read_claim() {
-    claim_job='' claim_until='' line=''
+    claim_job='' claim_boot='' claim_until='' line=''
     [ -f "$directory/attachd" ] && [ ! -h "$directory/attachd" ] || return
     while read_line; do
         case $line in
         'job '*) claim_job=${line#job } ;;
+        'boot '*) claim_boot=${line#boot } ;;
         'until '*) claim_until=${line#until } ;;
         esac
     done <"$directory/attachd"

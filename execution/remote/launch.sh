@@ -46,28 +46,19 @@ restore_locale() {
     [ -n "$locale" ] || unset LC_ALL
 }
 
-# duration_of MS sets $duration: exact where sleep knows fractions, else in whole seconds,
-# rounded up.
-sleeps_fractions=''
-duration_of() {
-    if [ -z "$sleeps_fractions" ]; then
-        sleeps_fractions=no
-        ! sleep 0.01 2>&- || sleeps_fractions=yes
-    fi
-    if [ "$sleeps_fractions" = yes ]; then
-        fraction=000$(($1 % 1000))
-        duration=$(($1 / 1000)).${fraction#"${fraction%???}"}
-    else
-        duration=$((($1 + 999) / 1000))
-    fi
-}
-
-# pause MS sets $slept to what that was.
+# pause MS sets $slept to what that was: whole seconds, rounded up, where sleep knows no
+# fractions, which it says at once. One that a signal ended says nothing of that.
+sleeps_fractions=yes
 pause() {
-    duration_of "$1"
-    sleep "$duration"
+    fraction=000$(($1 % 1000))
     slept=$1
-    [ "$sleeps_fractions" = yes ] || slept=$((duration * 1000))
+    if [ "$sleeps_fractions" = yes ]; then
+        sleep "$(($1 / 1000)).${fraction#"${fraction%???}"}" 2>&-
+        case $? in 0 | 129 | 1[3-9]?) return ;; esac
+        sleeps_fractions=no
+    fi
+    slept=$((($1 + 999) / 1000 * 1000))
+    sleep "$((slept / 1000))"
 }
 
 # uptime_ms sets $now, empty where the kernel does not tell.
@@ -109,11 +100,13 @@ is_there() {
     esac
 }
 
-# put NAME TEXT: a file of the execution, whole or not at all.
+# put NAME TEXT: a file of the execution, whole or not at all. Made under a name of this
+# process: there may be two launchers for a moment.
 put() {
-    printf '%s' "$2" >"$directory/$1.attachd" && { [ -z "$2" ] || [ -s "$directory/$1.attachd" ]; } &&
-        mv -f "$directory/$1.attachd" "$directory/$1" && return 0
-    rm -f "$directory/$1.attachd"
+    printf '%s' "$2" >"$directory/$1.$$.attachd" &&
+        { [ -z "$2" ] || [ -s "$directory/$1.$$.attachd" ]; } &&
+        mv -f "$directory/$1.$$.attachd" "$directory/$1" && return 0
+    rm -f "$directory/$1.$$.attachd"
     return 1
 }
 
@@ -200,30 +193,41 @@ drop_claims() {
 
 check_tools() {
     for tool in setsid sleep mv rm tr; do
-        if [ -z "$(command -v "$tool")" ]; then
+        if ! hash "$tool" 2>&-; then
             printf 'MASTRA_WORKER_CAPABILITY:%s\n' "$tool" >&2
             exit 69
         fi
     done
+}
+
+# check_groups: what may be why a launcher ended without a trace. Not asked before, since it
+# takes two programs.
+check_groups() {
     # shellcheck disable=SC2016
-    if ! setsid sh -c 'kill -0 "-$$"' 2>&-; then
-        printf 'MASTRA_WORKER_CAPABILITY:process_groups\n' >&2
-        exit 69
-    fi
+    setsid sh -c 'kill -0 "-$$"' 2>&- && return
+    read_status
+    case $status in '' | "starting|"*) rm -f "$directory/status" ;; esac
+    printf 'MASTRA_WORKER_CAPABILITY:process_groups\n' >&2
+    exit 69
 }
 
 # check_place: what would make the launch fail, while there is somebody to be told.
 check_place() {
     text=$(cd "$root/$working_directory" 2>&1) ||
         fail "The working directory cannot be entered: $text"
-    # Never over the record of a launcher that was quicker.
-    [ ! -e "$directory/status" ] || return 0
-    text=$({
-        set -C
-        printf '%s\n' "starting|$execution_id" >"$directory/status"
-    } 2>&1) && return 0
-    [ ! -s "$directory/status" ] || return 0
-    rm -f "$directory/status"
+    # Never over the record of a launcher that was quicker; one that is empty yet is that of
+    # another start at the same time.
+    opened='' wrote=no
+    set -C
+    {
+        opened=yes
+        ! printf '%s\n' "starting|$execution_id" || wrote=yes
+    } 2>&- >"$directory/status"
+    set +C
+    [ "$wrote" = no ] || [ ! -s "$directory/status" ] || return 0
+    [ -n "$opened" ] || [ ! -e "$directory/status" ] || return 0
+    text=$({ printf '%s\n' "starting|$execution_id" >"$directory/status.$$.attachd"; } 2>&1)
+    rm -f "$directory/status" "$directory/status.$$.attachd"
     fail "The status cannot be written: $text"
 }
 
@@ -296,7 +300,7 @@ start() {
     check_tools
     read_boot
     uptime_ms
-    began=$now waited=0 spawned='' spawns=0
+    began=$now waited=0 spawned='' spawns=0 step=5
     while :; do
         answer_by_status
         find_claim
@@ -305,6 +309,7 @@ start() {
             # Ours has not claimed yet, or has given way to one that then died.
             if [ -z "$spawned" ] || ! is_there "$spawned"; then
                 answer_by_status
+                [ "$spawns" -eq 0 ] || check_groups
                 [ "$spawns" -lt 5 ] || fail 'The launcher ended without a record.'
                 check_place
                 spawn
@@ -314,7 +319,8 @@ start() {
         uptime_ms
         [ -z "$now" ] || waited=$((now - began))
         [ "$waited" -lt "$1" ] || end_late
-        pause 30
+        pause "$step"
+        [ "$step" -ge 30 ] || step=$((step + 5))
         [ -n "$now" ] || waited=$((waited + slept))
     done
 }
@@ -481,6 +487,13 @@ find_worker() {
     case $token in '' | "$start" | "$blank") ;; *) return 1 ;; esac
 }
 
+# forget_worker: forks only where there is something to take away.
+forget_worker() {
+    for file in "$directory/pid" "$directory/pid-start"; do
+        if [ -e "$file" ] || [ -h "$file" ]; then rm -f "$file"; fi
+    done
+}
+
 prepare() {
     read_status
     case $status in
@@ -495,8 +508,9 @@ prepare() {
         drop_claims
         exit 0
     fi
-    rm -f "$directory/pid" "$directory/pid-start"
-    put status "starting|$execution_id$nl" || give_up 'The status cannot be written.'
+    forget_worker
+    [ "$status" = "starting|$execution_id" ] || put status "starting|$execution_id$nl" ||
+        give_up 'The status cannot be written.'
     if ! printf '' >"$directory/stdout" || ! printf '' >"$directory/stderr"; then
         give_up 'The output files cannot be made.'
     fi
@@ -509,6 +523,8 @@ launch() {
     trap '' HUP
     trap on_term TERM INT
     trap on_late USR1
+    # Without a group of its own it leaves no trace: the start asks why.
+    kill -0 "-$$" 2>&- || exit 0
     take_claim || exit 0
     prepare
     input=$directory/stdin

@@ -78,11 +78,12 @@ why_unwritten() {
 
 # lock_claim DIR NUMBER: 0 where the owner file is ours now.
 lock_claim() {
-    lock_error=$({
-        set -C
-        printf '%s\n' "$me" >"$1/owner.$2"
-    } 2>&1) && return 0
-    lock_error=$(why_unwritten "$1/owner" "$lock_error")
+    set -C
+    printf '%s\n' "$me" 2>&- >"$1/owner.$2"
+    lock_failed=$?
+    set +C
+    [ "$lock_failed" -ne 0 ] || return 0
+    lock_error=$(why_unwritten "$1/owner" 'The owner file cannot be made.')
     # An owner file that a full disk left empty would stand for somebody.
     if [ -f "$1/owner.$2" ] && [ ! -s "$1/owner.$2" ]; then rm -f "$1/owner.$2"; fi
     return 1
@@ -140,12 +141,15 @@ lock_beats() {
     lock_beater=$!
 }
 
-# lock_release DIR BEATER: BEATER empty where there is no heartbeat.
+# lock_release DIR BEATER [FILE ...]: BEATER empty where there is no heartbeat. The files go
+# first, while the lock is held.
 lock_release() {
     if [ -n "$2" ]; then
         # A shell that has just been forked can lose any other signal.
         kill -KILL "$2" 2>&-
         wait "$2" 2>&-
     fi
-    rm -f "$1"/beat "$1"/owner.* && rmdir "$1" 2>&-
+    lock_left=$1
+    shift 2
+    rm -rf "$@" "$lock_left"
 }

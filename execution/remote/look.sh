@@ -189,7 +189,7 @@ find_launcher() {
 
 # need TOOL: without that program there is no more to the answer.
 need() {
-    [ -n "$(command -v "$1")" ] && return
+    hash "$1" 2>&- && return
     printf 'missing-tool %s\n' "$1"
     finish
 }

@@ -36,7 +36,7 @@ preflight() {
         return
     fi
     # shellcheck disable=SC2016
-    if [ -z "$(command -v setsid)" ] || ! setsid sh -c 'kill -0 "-$$"' 2>&-; then
+    if ! hash setsid 2>&- || ! setsid sh -c 'kill -0 "-$$"' 2>&-; then
         lacks process_groups
         return
     fi

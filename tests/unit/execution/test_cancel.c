@@ -20,18 +20,27 @@ extern const char remote_cancel_sh[];
 
 enum { LONG = 60 * 1000, SHORT = 200, CANCELS_PER_SHELL = 14 };
 
-/* The script in a sandbox without /proc. */
-static const char *without_proc(struct place *place, const char *script)
+/* The script with each `from` made `to`. */
+static const char *changed_script(struct place *place, const char *script, const char *from,
+                                  const char *to)
 {
-    char *changed = arena_text(place->arena, script);
+    size_t most = strlen(script) * 2;
+    char *changed = arena_calloc(place->arena, most, 1);
+    size_t length = 0;
     assert_non_null(changed);
-    for (char *at = strstr(changed, "/proc/"); at; at = strstr(at, "/proc/"))
-        (void)memcpy(at, "/none", 5);
+    for (const char *at = strstr(script, from); at; at = strstr(script, from)) {
+        length += (size_t)snprintf(changed + length, most - length, "%.*s%s",
+                                   (int)(at - script), script, to);
+        script = at + strlen(from);
+    }
+    length += (size_t)snprintf(changed + length, most - length, "%s", script);
+    assert_true(length < most);
     return changed;
 }
 
-/* Runs the program; the result is look_parse's. */
-static int cancel_in(struct place *place, int grace_ms, bool has_proc)
+/* Runs the program with each `from` made `to` in it; the result is look_parse's. */
+static int cancel_changed(struct place *place, int grace_ms, const char *from,
+                          const char *to)
 {
     char grace[16];
     const char *script;
@@ -42,13 +51,19 @@ static int cancel_in(struct place *place, int grace_ms, bool has_proc)
                      0);
     buffer_scoped struct buffer answer;
     buffer_init(&answer, PLACE_ANSWER_MAX);
-    run_script(place, has_proc ? script : without_proc(place, script), &answer);
+    run_script(place, changed_script(place, script, from, to), &answer);
     return read_answer(place, &answer);
+}
+
+/* In a sandbox without /proc. */
+static int cancel_blindly(struct place *place, int grace_ms)
+{
+    return cancel_changed(place, grace_ms, "/proc/", "/none/");
 }
 
 static int cancel(struct place *place, int grace_ms)
 {
-    return cancel_in(place, grace_ms, true);
+    return cancel_changed(place, grace_ms, "no such text", "");
 }
 
 static void expect_cancel_at(int line, struct place *place, int grace_ms,
@@ -254,6 +269,64 @@ static void a_worker_that_ends_by_itself_keeps_its_exit_code(void **state)
     in_each_shell(traps_term);
 }
 
+/* In a process of its own: once the program asks the clock for the first time, when it has
+ * seen the worker run, the worker goes on to its end. Then time stands still. */
+static pid_t end_it_at_the_first_look_at(const char *clock, const char *go,
+                                         const char *status)
+{
+    enum { LOOKS = 4000 };
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    char kind = 0;
+    int clock_fd = open(clock, O_WRONLY | O_CLOEXEC);
+    /* So that somebody reads it between two looks too. */
+    int reader_fd = open(clock, O_RDWR | O_CLOEXEC);
+    int go_fd = open(go, O_WRONLY | O_CLOEXEC);
+    bool failed = clock_fd < 0 || reader_fd < 0 || go_fd < 0 || write(go_fd, "\n", 1) != 1;
+    while (!failed && kind != 'e') {
+        int fd = open(status, O_RDONLY | O_CLOEXEC);
+        failed = fd < 0 || read(fd, &kind, 1) != 1;
+        (void)close(fd);
+        (void)sched_yield();
+    }
+    for (int i = 0; !failed && i < LOOKS; i++)
+        failed = write(clock_fd, "1.00 1.00\n", 10) != 10;
+    (void)pause();
+    _exit(0);
+}
+
+static void ends_meanwhile(struct place *place)
+{
+    char clock[128];
+    char go[128];
+    char status[256];
+    char program[256];
+    (void)snprintf(clock, sizeof(clock), "%s/clock", place->root);
+    (void)snprintf(go, sizeof(go), "%s/go", place->root);
+    path_of(place, "status", status);
+    assert_int_equal(mkfifo(clock, 0600), 0);
+    assert_int_equal(mkfifo(go, 0600), 0);
+    (void)snprintf(program, sizeof(program), "echo ready; read -r line <%s; exit 3", go);
+    start_execution(place, program);
+    wait_for_output(place, "ready\n");
+    pid_t helper = end_it_at_the_first_look_at(clock, go, status);
+    if (cancel_changed(place, LONG, "/proc/uptime", clock) != 0)
+        fail_msg("%s: %s", place->shell->name, place->err.message);
+    expect_status(__LINE__, place, STATUS_EXITED, NULL);
+    assert_int_equal(place->status.exit_code, 3);
+    end_process(helper);
+    reap_soon(place);
+    assert_file(place, "status", "exited|a1|3|\n");
+}
+
+static void a_worker_that_ends_while_it_is_looked_at_keeps_its_exit_code(void **state)
+{
+    (void)state;
+    in_each_shell(ends_meanwhile);
+}
+
 static void ignores_term(struct place *place)
 {
     start_execution(place, "trap \"\" TERM; echo ready; exec sleep 300");
@@ -383,13 +456,13 @@ static void blind(struct place *place)
 {
     make_directory(place);
     put(place, "status", "starting|a1\n");
-    assert_int_equal(cancel_in(place, SHORT, false), 0);
+    assert_int_equal(cancel_blindly(place, SHORT), 0);
     expect_status(__LINE__, place, STATUS_STARTING, NULL);
     assert_file(place, "status", "starting|a1\n");
     pid_t pid = start_sleeper("worker");
     put_number(place, "pid", pid);
     put_token(place, start_time(pid));
-    assert_int_equal(cancel_in(place, SHORT, false), 0);
+    assert_int_equal(cancel_blindly(place, SHORT), 0);
     expect_status(__LINE__, place, STATUS_RUNNING, NULL);
     assert_true(is_alive(pid));
     end_process(pid);
@@ -406,7 +479,7 @@ static void blind_from_the_start(struct place *place)
 {
     start_execution(place, "exec sleep 300");
     put(place, "pid-start", "");
-    assert_int_equal(cancel_in(place, LONG, false), 0);
+    assert_int_equal(cancel_blindly(place, LONG), 0);
     expect_status(__LINE__, place, STATUS_CANCELLED, NULL);
     assert_cancelled(place);
 }
@@ -553,6 +626,7 @@ int main(void)
         TEST(only_the_worker_itself_is_signalled),
         TEST(forty_cancels_in_a_row_say_what_then_stands),
         TEST(a_worker_that_ends_by_itself_keeps_its_exit_code),
+        TEST(a_worker_that_ends_while_it_is_looked_at_keeps_its_exit_code),
         TEST(a_worker_that_ignores_term_is_killed_after_the_grace),
         TEST(the_rest_of_the_group_is_killed_too),
         TEST(a_worker_without_a_group_and_start_time_is_ended),
