@@ -30,7 +30,7 @@ static int no_output(struct error *err)
 static int read_piece(const struct message *map, int64_t offset, struct piece *ret_piece,
                       struct error *err)
 {
-    struct piece piece;
+    struct piece piece = {0};
     struct error why;
     int64_t at = 0;
     const struct message *data = message_find(map, "data");
@@ -79,7 +79,7 @@ struct sum {
 static int take_piece(struct logs_view_stream *stream, const struct message *output,
                       struct sum *sum, struct error *err)
 {
-    struct piece piece;
+    struct piece piece = {0};
     if (read_piece(message_find(output, stream->name), stream->offset, &piece, err) != 0)
         return -1;
     if (piece.total_bytes < stream->offset) {
