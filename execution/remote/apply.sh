@@ -174,10 +174,11 @@ unpack() {
             cut "${input_path:+$remote_dir/}${input_path:-$directory/stdin}" "$launch_bytes" \
                 "$input_bytes" 600
         fi
+        # Before anything is started: whoever comes after a start takes nothing away.
+        rm -f "$bundle"
     fi
     # Only a lock lets the caller come again, and only then is there somebody to read the note.
     [ -n "$install_hash" ] || return 0
-    rm -f "$bundle"
     if ! write_text "$directory/stage.attachd" "$bundle_name$nl"; then
         fail upload 'note the upload' "$trouble"
         give_up upload "$trouble"
