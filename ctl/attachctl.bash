@@ -2,8 +2,8 @@
 
 _attachctl_options() {
     local always="--redis-url --queue --help --version"
-    local sandbox="--provider --sandbox --set --execution-id --timeout-ms --no-wait --json"
-    local looking="--provider --sandbox --set --execution-id --timeout-ms --remote-dir --wake"
+    local target="--provider --sandbox --set --execution-id --timeout-ms"
+    local sandbox="$target --no-wait --json"
     local execution="$sandbox --remote-dir --wake"
     local launch="$execution --stdin --input --input-path --input-limit-bytes \
         --startup-timeout-ms --grace-ms --job-id --quiet"
@@ -11,7 +11,7 @@ _attachctl_options() {
     attach) echo "$execution --read $always" ;;
     status) echo "$execution $always" ;;
     read-output) echo "$execution --stream --offset --max-bytes --raw $always" ;;
-    logs) echo "$looking --follow --raw --quiet $always" ;;
+    logs) echo "$target --remote-dir --wake --follow --raw --quiet $always" ;;
     deploy)
         echo "$launch --archive --artifact-dir --url --sha256 --env --env-file \
             --working-directory --install-command --cpu-seconds --memory-bytes \

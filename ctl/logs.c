@@ -82,14 +82,14 @@ static enum step wait_for_better(struct logs *logs, struct error *why, struct er
     if (!logs->told)
         say(logs, why->message, "; trying again until it goes on");
     logs->told = true;
-    return flush(logs, STEP_PAUSE, err);
+    return STEP_PAUSE;
 }
 
 static enum step take_exchange_failure(struct logs *logs, struct error *why,
                                        struct error *err)
 {
     if (why->code == ERROR_TIMEOUT || why->code == ERROR_QUEUE_UNAVAILABLE)
-        return wait_for_better(logs, why, err);
+        return flush(logs, wait_for_better(logs, why, err), err);
     *err = *why;
     return end_with(logs, EXIT_NO_ANSWER);
 }

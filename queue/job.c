@@ -477,7 +477,7 @@ static int read_output(struct job *job, struct error *err)
 {
     const struct message *stream = find(job->map, "stream");
     int64_t max_bytes = READ_DEFAULT_BYTES;
-    bool is_stderr = stream && message_is_text(stream, "stderr");
+    bool is_stderr = message_is_text(stream, "stderr");
     if (stream && !is_stderr && !message_is_text(stream, "stdout"))
         return error_set_field(err, "stream", "stream must be \"stdout\" or \"stderr\"");
     if (read_integer(job->map, "max_bytes", "max_bytes", 1, JOB_READ_MAX_BYTES, &max_bytes,

@@ -158,8 +158,8 @@ static int read_input(const struct message *map, struct job_input *input, struct
     const struct message *type = message_given(value, "type");
     const struct message *path = message_given(value, "path");
     const struct message *data = message_given(value, "data");
-    input->is_file = type && message_is_text(type, "file");
-    if (!input->is_file && !(type && message_is_text(type, "stdin")))
+    input->is_file = message_is_text(type, "file");
+    if (!input->is_file && !message_is_text(type, "stdin"))
         return error_set_field(err, "input.type",
                                "input.type must be \"stdin\" or \"file\"");
     if (!data)

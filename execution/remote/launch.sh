@@ -110,6 +110,15 @@ put() {
     return 1
 }
 
+# forget_worker: forks only where there is something to take away.
+forget_worker() {
+    for file in "$directory/pid" "$directory/pid-start"; do
+        [ -e "$file" ] || [ -h "$file" ] || continue
+        rm -f "$directory/pid" "$directory/pid-start"
+        return
+    done
+}
+
 read_status() {
     status=''
     [ ! -f "$directory/status" ] || IFS= read -r status <"$directory/status"
@@ -276,7 +285,7 @@ end_late() {
     "failed|"*) answer_by_status ;;
     esac
     put status "timed_out|$execution_id|startup$nl"
-    rm -f "$directory/pid" "$directory/pid-start"
+    forget_worker
     drop_claims
     exit 75
 }
@@ -470,7 +479,7 @@ give_up() {
         end_child && wait "$child"
         [ -z "$killer" ] || cancel_timer "$killer"
     fi
-    rm -f "$directory/pid" "$directory/pid-start"
+    forget_worker
     (fail "$1")
     drop_claims
     exit 1
@@ -485,13 +494,6 @@ find_worker() {
     token=''
     [ ! -f "$directory/pid-start" ] || read -r token <"$directory/pid-start"
     case $token in '' | "$start" | "$blank") ;; *) return 1 ;; esac
-}
-
-# forget_worker: forks only where there is something to take away.
-forget_worker() {
-    for file in "$directory/pid" "$directory/pid-start"; do
-        if [ -e "$file" ] || [ -h "$file" ]; then rm -f "$file"; fi
-    done
 }
 
 prepare() {
@@ -573,7 +575,7 @@ finish_launch() {
         pause 1000
         record_of "$code"
     done
-    rm -f "$directory/pid" "$directory/pid-start"
+    forget_worker
     drop_claims
     exit "$code"
 }

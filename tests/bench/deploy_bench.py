@@ -13,7 +13,6 @@ import functools
 import hashlib
 import http.server
 import io
-import os
 import pathlib
 import random
 import shutil
@@ -154,7 +153,7 @@ def measure(bench, deploys):
     small = io.BytesIO()
     with tarfile.open(fileobj=small, mode="w:gz") as tar:
         add(tar, "run.sh", RUN, 0o755)
-    with bench.worker(4, **bench.settings()) as process:
+    with bench.worker(4, **bench.settings()):
         times = [bench.deploy({"data": small.getvalue()}) for _ in range(deploys)]
         execs = max(execs for _, execs in times)
         print(f"small artifact: median {statistics.median(t for t, _ in times) * 1000:.0f} ms, "

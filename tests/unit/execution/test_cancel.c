@@ -38,7 +38,8 @@ static const char *changed_script(struct place *place, const char *script, const
     return changed;
 }
 
-/* Runs the program with each `from` made `to` in it; the result is look_parse's. */
+/* Runs the program with each `from` made `to` in it, NULL: as it is; the result is
+ * look_parse's. */
 static int cancel_changed(struct place *place, int grace_ms, const char *from,
                           const char *to)
 {
@@ -51,7 +52,7 @@ static int cancel_changed(struct place *place, int grace_ms, const char *from,
                      0);
     buffer_scoped struct buffer answer;
     buffer_init(&answer, PLACE_ANSWER_MAX);
-    run_script(place, changed_script(place, script, from, to), &answer);
+    run_script(place, from ? changed_script(place, script, from, to) : script, &answer);
     return read_answer(place, &answer);
 }
 
@@ -63,7 +64,7 @@ static int cancel_blindly(struct place *place, int grace_ms)
 
 static int cancel(struct place *place, int grace_ms)
 {
-    return cancel_changed(place, grace_ms, "no such text", "");
+    return cancel_changed(place, grace_ms, NULL, NULL);
 }
 
 static void expect_cancel_at(int line, struct place *place, int grace_ms,
