@@ -7,6 +7,7 @@ import pty
 import select
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -17,11 +18,33 @@ from support import BUILD, CLEAN_ENVIRONMENT, DEADLINE_S, REPORTS, WORKER_SH, De
 ATTACHCTL = os.path.join(BUILD, "attachctl")
 
 
+# Not in Python's termios yet.
+TIOCSPTLCK = 0x40045431
+TIOCGPTPEER = 0x5441
+
+
+def open_terminal():
+    """Both ends of a new pseudo-terminal. Not every container has devpts where openpty looks
+    for it: then one of our own, which is gone with the two ends."""
+    with contextlib.suppress(OSError):
+        return pty.openpty()
+    with tempfile.TemporaryDirectory(prefix="attachd-pts-") as directory:
+        subprocess.run(
+            ["mount", "-t", "devpts", "-o", "newinstance,ptmxmode=0666", "devpts", directory],
+            check=True)
+        try:
+            ours = os.open(os.path.join(directory, "ptmx"), os.O_RDWR | os.O_NOCTTY)
+            fcntl.ioctl(ours, TIOCSPTLCK, struct.pack("i", 0))
+            return ours, fcntl.ioctl(ours, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY)
+        finally:
+            subprocess.run(["umount", "--lazy", directory], check=True)
+
+
 class Terminal:
     """A terminal of so many columns, for what one process writes."""
 
     def __init__(self, columns=100):
-        self.ours, self.theirs = pty.openpty()
+        self.ours, self.theirs = open_terminal()
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.text = b""
 
